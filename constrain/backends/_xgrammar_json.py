@@ -1,0 +1,149 @@
+"""The JSON schemas that xgrammar enforces exactly: a short list, and each entry has a test.
+
+xgrammar 0.2.9 drops in silence what it does not know, by keyword and by combination of keywords. So this is a list of
+what is right, not of what is wrong; ``tests/backends/test_xgrammar.py`` shows the drops.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from constrain.backends._schema_walk import Schema, child_pointer, resolve_pointer
+from constrain.errors import Unsupported
+
+MAX_DEPTH = 30
+"""Nested objects and arrays compile in superlinear time (arrays 300 deep: 2.3 s)."""
+
+MAX_ENUM = 500
+MAX_OPTIONAL = 100
+"""1,000 optional properties compile in 8 s and take 27 ms a mask; 200 take 0.3 s."""
+
+_ANNOTATIONS = frozenset({
+    "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
+    "$defs", "definitions",
+})  # fmt: skip
+_BY_TYPE = {
+    "null": frozenset[str](),
+    "boolean": frozenset[str](),
+    "number": frozenset[str](),
+    "string": frozenset[str](),
+    "integer": frozenset({"minimum", "maximum"}),
+    "array": frozenset({"items", "minItems", "maxItems"}),
+    "object": frozenset({"properties", "required", "additionalProperties"}),
+}
+_PLAIN_STRING = re.compile(r'[^\x00-\x1f\x7f"\\\ud800-\udfff]*')
+
+
+def unsupported_schema(schema: Any) -> list[Unsupported]:
+    """Every place of ``schema`` that is not on the list."""
+    if not isinstance(schema, dict):
+        return [Unsupported("a schema that is true or false")]
+    found: list[Unsupported] = []
+    seen: set[int] = set()
+    stack: list[tuple[str, Any, int]] = [("", schema, 0)]
+    while stack:
+        pointer, place, depth = stack.pop()
+        if not isinstance(place, dict):
+            found.append(Unsupported("a schema that is true or false", pointer))
+            continue
+        if id(place) in seen:
+            continue
+        seen.add(id(place))
+        if depth > MAX_DEPTH:
+            return [*found, Unsupported(f"the schema nests deeper than {MAX_DEPTH} levels", pointer)]
+        keywords = set(place) - _ANNOTATIONS
+        if pointer:
+            found += [Unsupported("an inner $id", pointer, "$id") for keyword in ("$id",) if keyword in place]
+        if "$ref" in place:
+            found += _others(pointer, keywords, "$ref")
+            target = resolve_pointer(schema, place["$ref"]) if isinstance(place["$ref"], str) else None
+            if target is None or target is schema:
+                # A reference to the root: its mask and what it accepts disagree.
+                found.append(Unsupported("only references to parts of this document", pointer, "$ref"))
+            else:
+                stack.append((place["$ref"][1:], target, depth + 1))
+        elif "anyOf" in place:
+            found += _others(pointer, keywords, "anyOf")
+            stack += [(child_pointer(pointer, "anyOf", n), item, depth + 1) for n, item in enumerate(place["anyOf"])]
+        elif "enum" in place or "const" in place:
+            found += _unsupported_values(pointer, place, keywords)
+        else:
+            found += _unsupported_type(pointer, place, keywords)
+            stack += [(*child, depth + 1) for child in _children(pointer, place)]
+    return found
+
+
+def _unsupported_values(pointer: str, schema: Schema, keywords: set[str]) -> Iterator[Unsupported]:
+    keyword = "enum" if "enum" in schema else "const"
+    values = schema["enum"] if keyword == "enum" else [schema["const"]]
+    # `type` beside enum is dropped; where every value has that type, nothing is lost.
+    name = schema.get("type")
+    if isinstance(name, str) and all(_has_type(value, name) for value in values):
+        keywords = keywords - {"type"}
+    yield from _others(pointer, keywords, keyword)
+    if not values or len(values) > MAX_ENUM:
+        yield Unsupported(f"{len(values)} values: want 1 to {MAX_ENUM}", pointer, keyword)
+    for value in values:
+        plain = value is None or isinstance(value, bool | int)
+        if not plain and not (isinstance(value, str) and _PLAIN_STRING.fullmatch(value)):
+            yield Unsupported(f"{keyword} with other values than integers and plain strings", pointer, keyword)
+            return
+
+
+def _unsupported_type(pointer: str, schema: Schema, keywords: set[str]) -> Iterator[Unsupported]:
+    name = schema.get("type")
+    if not isinstance(name, str) or name not in _BY_TYPE:
+        for keyword in sorted(keywords - {"type"}) or [None]:  # type: ignore[list-item]
+            yield Unsupported("a schema without a single type", pointer, keyword)
+        return
+    for keyword in sorted(keywords - _BY_TYPE[name] - {"type"}):
+        yield Unsupported(f"{keyword} for {name}s is not enforced exactly", pointer, keyword)
+    for keyword in ("minimum", "maximum", "minItems", "maxItems"):
+        value = schema.get(keyword, 0)
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > 10**15:
+            yield Unsupported(f"{keyword} {value!r}: want an integer of up to 15 digits", pointer, keyword)
+    if name == "array" and "items" not in schema:
+        yield Unsupported("an array of anything", pointer)
+    if name == "object":
+        yield from _unsupported_object(pointer, schema)
+    low, high = schema.get("minItems", 0), schema.get("maxItems", 10**15)
+    if schema.get("minimum", -(10**15)) > schema.get("maximum", 10**15) or low > high:
+        yield Unsupported("bounds that leave nothing", pointer)
+
+
+def _unsupported_object(pointer: str, schema: Schema) -> Iterator[Unsupported]:
+    properties, required = schema.get("properties", {}), schema.get("required", [])
+    if schema.get("additionalProperties") is not False:
+        yield Unsupported("an object without additionalProperties: false", pointer, "additionalProperties")
+    unknown = sorted(set(required) - set(properties))
+    if unknown:
+        yield Unsupported(f"required names {unknown}, which properties lacks", pointer, "required")
+    if len(set(properties) - set(required)) > MAX_OPTIONAL:
+        yield Unsupported(f"more than {MAX_OPTIONAL} optional properties", pointer, "properties")
+    if not all(_PLAIN_STRING.fullmatch(name) for name in properties):
+        yield Unsupported("a property name that must be escaped", pointer, "properties")
+
+
+def _others(pointer: str, keywords: set[str], keyword: str) -> Iterator[Unsupported]:
+    for other in sorted(keywords - {keyword}):
+        yield Unsupported(f"{other} beside {keyword} is not enforced", pointer, other)
+
+
+def _children(pointer: str, schema: Schema) -> Iterator[tuple[str, Any]]:
+    if "items" in schema:
+        yield child_pointer(pointer, "items"), schema["items"]
+    for name, child in schema.get("properties", {}).items():
+        yield child_pointer(pointer, "properties", name), child
+
+
+def _has_type(value: Any, name: str) -> bool:
+    match name:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "string":
+            return isinstance(value, str)
+        case "integer" | "number":
+            return isinstance(value, int) and not isinstance(value, bool)
+    return False

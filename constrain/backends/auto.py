@@ -1,0 +1,81 @@
+"""The backend that picks, for each spec, a library that enforces it."""
+
+import threading
+
+from constrain.backend import Backend
+from constrain.backends import make_backend
+from constrain.errors import Unsupported, UnsupportedGrammarError
+from constrain.grammar import CompiledGrammar
+from constrain.grammar_spec import GrammarSpec
+from constrain.vocabulary import Vocabulary
+
+_ORDER = {"ebnf": ("xgrammar",), "structural_tag": ("xgrammar",), "lark": ("llguidance",)}
+_BOTH = ("llguidance", "xgrammar")
+
+
+class AutoBackend(Backend):
+    """llguidance first, which refuses what it cannot do; xgrammar for what only it reads, and where its list allows.
+
+    A library is loaded, and the vocabulary prepared for it, when it is first needed.
+    """
+
+    name = "auto"
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        super().__init__(vocabulary)
+        self._lock = threading.Lock()
+        self._backends: dict[str, Backend] = {}
+
+    def unsupported(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
+        chosen, refusals = self._choose(grammar_spec)
+        return [] if chosen is not None else _joined(refusals)
+
+    def compile(self, grammar_spec: GrammarSpec) -> CompiledGrammar:
+        refusals: dict[str, list[Unsupported]] = {}
+        for name in _ORDER.get(grammar_spec.kind, _BOTH):
+            try:
+                return self._backend(name).compile(grammar_spec)
+            except UnsupportedGrammarError as exc:
+                refusals[name] = list(exc.unsupported) or [Unsupported(str(exc))]
+        raise _refusal(refusals)
+
+    def explain(self, grammar_spec: GrammarSpec) -> tuple[str, str]:
+        """The backend that ``compile`` would use, and why. Raises ``UnsupportedGrammarError`` if there is none."""
+        chosen, refusals = self._choose(grammar_spec)
+        if chosen is None:
+            raise _refusal(refusals)
+        if not refusals:
+            return chosen, f"the first choice for {grammar_spec.kind}, and it enforces all of it"
+        return chosen, f"it enforces all of it; {_message(refusals)}"
+
+    def _choose(self, grammar_spec: GrammarSpec) -> tuple[str | None, dict[str, list[Unsupported]]]:
+        refusals: dict[str, list[Unsupported]] = {}
+        for name in _ORDER.get(grammar_spec.kind, _BOTH):
+            unsupported = self._backend(name).unsupported(grammar_spec)
+            if not unsupported:
+                return name, refusals
+            refusals[name] = unsupported
+        return None, refusals
+
+    def _backend(self, name: str) -> Backend:
+        with self._lock:
+            if name not in self._backends:
+                self._backends[name] = make_backend(name, self.vocabulary)
+            return self._backends[name]
+
+
+def _refusal(refusals: dict[str, list[Unsupported]]) -> UnsupportedGrammarError:
+    message = f"no backend enforces this constraint: {_message(refusals)}"
+    return UnsupportedGrammarError(message, unsupported=_joined(refusals))
+
+
+def _message(refusals: dict[str, list[Unsupported]]) -> str:
+    return "; ".join(f"{name} cannot: {', '.join(map(str, items))}" for name, items in refusals.items())
+
+
+def _joined(refusals: dict[str, list[Unsupported]]) -> list[Unsupported]:
+    return [
+        Unsupported(f"{name}: {item.reason}", item.pointer, item.keyword)
+        for name, items in refusals.items()
+        for item in items
+    ]

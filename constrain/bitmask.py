@@ -1,0 +1,65 @@
+"""Host and device memory for the masks of one step."""
+
+import torch
+
+from constrain.errors import InvalidInputError
+from constrain.vocabulary import Vocabulary
+
+
+class TokenBitmask:
+    """Mask rows for up to ``max_rows`` rows: host buffers used in turn, and a copy on the device.
+
+    A bitmask is int32 [N, W]; bit ``t % 32`` of word ``t // 32`` says that token ``t`` is allowed. On the CPU there is
+    one buffer and ``upload`` copies nothing. On CUDA the host buffers are pinned, and ``next_buffer`` waits for the
+    upload that last read the buffer it returns, so that a mask is never overwritten while it travels.
+    """
+
+    def __init__(
+        self, max_rows: int, vocabulary: Vocabulary, device: torch.device | str = "cpu", *, num_buffers: int = 2
+    ) -> None:
+        if max_rows < 1 or num_buffers < 1:
+            raise InvalidInputError(f"max_rows={max_rows}, num_buffers={num_buffers}: want at least 1 of each")
+        self.device = torch.device(device)
+        on_gpu = self.device.type == "cuda"
+        shape = (max_rows, vocabulary.num_mask_words)
+        count = num_buffers if on_gpu else 1
+        self._buffers = [torch.zeros(shape, dtype=torch.int32, pin_memory=on_gpu) for _ in range(count)]
+        self._on_device = torch.zeros(shape, dtype=torch.int32, device=self.device) if on_gpu else None
+        self._uploaded: list[torch.cuda.Event | None] = [None] * count
+        self._turn = 0
+        self.max_rows = max_rows
+
+    def next_buffer(self) -> torch.Tensor:
+        """The host buffer [max_rows, W] to fill for this step; its old content means nothing."""
+        self._turn = (self._turn + 1) % len(self._buffers)
+        event = self._uploaded[self._turn]
+        if event is not None:
+            event.synchronize()
+        return self._buffers[self._turn]
+
+    def upload(self, num_rows: int) -> torch.Tensor:
+        """The first ``num_rows`` rows of the current buffer, on the device [num_rows, W].
+
+        The copy is asynchronous on the current stream; the tensor is valid until the next ``upload``.
+        """
+        if not 0 <= num_rows <= self.max_rows:
+            raise InvalidInputError(f"num_rows={num_rows}: this bitmask holds {self.max_rows} rows")
+        host = self._buffers[self._turn][:num_rows]
+        if self._on_device is None:
+            return host
+        device_rows = self._on_device[:num_rows]
+        device_rows.copy_(host, non_blocking=True)
+        event = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        event.record()
+        self._uploaded[self._turn] = event
+        return device_rows
+
+
+def fill_free_row(bitmask: torch.Tensor, row: int, vocabulary: Vocabulary) -> None:
+    """Allow every id of the vocabulary, and none of the ids past it that the logits have, in ``bitmask[row]``."""
+    full_words, rest = divmod(vocabulary.size, 32)
+    words = bitmask[row]
+    words[:full_words] = -1
+    words[full_words:] = 0
+    if rest:
+        words[full_words] = (1 << rest) - 1

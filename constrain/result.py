@@ -1,0 +1,81 @@
+"""What an engine gives back."""
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from constrain.errors import ConstrainError
+
+FinishReason = Literal["stop", "length", "dead_end", "cancelled", "deadline", "error"]
+
+
+@dataclass(slots=True)
+class Timings:
+    """Seconds that one request took. Steps are shared by a batch, and count in full for each of its requests."""
+
+    queued_s: float = 0.0
+    """From ``add`` to the first step: waiting for the compile and for a place."""
+    forward_s: float = 0.0
+    """In the logits source."""
+    mask_s: float = 0.0
+    """Filling masks, beside the forward pass."""
+    mask_wait_s: float = 0.0
+    """The part of ``mask_s`` that the forward pass did not hide."""
+    total_s: float = 0.0
+    """From ``add`` to the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenerationResult:
+    """How one request ended.
+
+    request_id:
+        What ``Engine.add`` returned; from ``generate``, the index of the prompt.
+    finish_reason:
+        ``stop``: a stop token, the text is complete. ``length``: ``max_tokens`` or the context ran out. ``dead_end``:
+        no legal token was left. ``cancelled``, ``deadline``: from outside. ``error``: see ``error``.
+    value:
+        The validated value; None unless the finish reason is ``stop``.
+    text:
+        The text so far, whatever the end. Special tokens add nothing to it.
+    token_ids:
+        Every generated token, the stop token included.
+    error:
+        Why there is no value, for ``dead_end`` and ``error``.
+    backend:
+        The backend that enforced the constraint; None for free text, or where compiling failed.
+    seed:
+        The seed that was used.
+    """
+
+    request_id: int
+    finish_reason: FinishReason
+    text: str
+    token_ids: tuple[int, ...]
+    num_prompt_tokens: int
+    value: Any = None
+    error: ConstrainError | None = None
+    backend: str | None = None
+    seed: int | None = None
+    timings: Timings = field(default_factory=Timings)
+
+    @property
+    def ok(self) -> bool:
+        """Whether the output is complete and ``value`` is the validated value."""
+        return self.finish_reason == "stop" and self.error is None
+
+    @property
+    def num_output_tokens(self) -> int:
+        """How many tokens were generated, the stop token included."""
+        return len(self.token_ids)
+
+    def unwrap(self) -> Any:
+        """``value``, or the reason why there is none as an exception."""
+        if self.ok:
+            return self.value
+        raise self.error or ConstrainError(
+            f"no value: the output ended with {self.finish_reason!r} after {self.text!r}"
+        )
+
+    def with_request_id(self, request_id: int) -> "GenerationResult":
+        """The same result under another id."""
+        return replace(self, request_id=request_id)

@@ -1,0 +1,1 @@
+"""Operations on logits: one file each, plain torch now."""

@@ -1,0 +1,102 @@
+"""Where logits come from."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from constrain.errors import SourceError
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceView:
+    """One request as a source sees it for one call: the whole truth, so that a source keeps nothing it must undo.
+
+    ``slot`` names the request for as long as it lives; a source that caches keys and values compares ``token_ids``
+    with what it has seen in that slot and drops what differs. ``token_ids`` is prompt, output and draft; the caller
+    may change the list after the call. ``num_logits`` rows are wanted, those that follow the last ``num_logits`` ids.
+    """
+
+    slot: int
+    token_ids: Sequence[int]
+    num_logits: int = 1
+
+
+class LogitsSource(ABC):
+    """Gives next-token logits for a batch of sequences."""
+
+    @property
+    def logits_width(self) -> int | None:
+        """The last axis of the logits, where the source knows it before the first call."""
+        return None
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sequence it takes, in tokens; None where there is no limit."""
+        return None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the logits are."""
+        return torch.device("cpu")
+
+    @abstractmethod
+    def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
+        """Logits [N, V] in the order of ``views``, N = the sum of their ``num_logits``; any floating dtype."""
+
+    def release(self, slot: int) -> None:
+        """Forget ``slot``: its request has ended. Nothing to do for a source without a cache."""
+
+
+class FunctionSource(LogitsSource):
+    """Any function from token ids to logits.
+
+    ``function`` takes a list of B lists of token ids and returns the next-token logits of each: B rows of V, as a
+    tensor, an array or nested lists.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[list[list[int]]], Any],
+        *,
+        logits_width: int | None = None,
+        max_length: int | None = None,
+    ) -> None:
+        self._function = function
+        self._logits_width = logits_width
+        self._max_length = max_length
+
+    @property
+    def logits_width(self) -> int | None:
+        return self._logits_width
+
+    @property
+    def max_length(self) -> int | None:
+        return self._max_length
+
+    def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
+        prefixes = [
+            list(view.token_ids[: len(view.token_ids) - back])
+            for view in views
+            for back in range(view.num_logits - 1, -1, -1)
+        ]
+        return torch.as_tensor(self._function(prefixes))
+
+
+def checked_logits(source: LogitsSource, views: Sequence[SequenceView], logits_width: int) -> torch.Tensor:
+    """``source(views)``, or ``SourceError`` unless it gave float rows [N, logits_width], N as asked."""
+    try:
+        logits = source(views)
+    except SourceError:
+        raise
+    except Exception as exc:
+        raise SourceError(f"{type(source).__name__} raised {type(exc).__name__}: {exc}") from exc
+    wanted = (sum(view.num_logits for view in views), logits_width)
+    if not isinstance(logits, torch.Tensor) or not logits.is_floating_point():
+        kind = f"{logits.dtype} tensor" if isinstance(logits, torch.Tensor) else type(logits).__name__
+        raise SourceError(f"{type(source).__name__} returned a {kind}; want float logits of shape {wanted}")
+    if tuple(logits.shape) != wanted:
+        raise SourceError(f"{type(source).__name__} returned shape {tuple(logits.shape)}; want {wanted}")
+    return logits

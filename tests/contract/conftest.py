@@ -1,0 +1,43 @@
+"""The vocabularies that the laws are checked on."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from constrain.vocabulary import Vocabulary
+
+STOPS = (0, 3)
+SPECIALS = (1, 2)
+HOLE = 5
+
+
+def make_tiny_vocabulary() -> Vocabulary:
+    """A few dozen tokens that hold every trap.
+
+    Two stop ids, specials whose spelling would be text, a hole, two ids with the same bytes, tokens of several bytes,
+    one that splits a character, one that holds the end of a value and more, and logits wider by more than a word.
+    """
+    tokens = [b"</s>", b"abc", b"<think>", b"<end>", b"<think>", b""]  # ids 0 to 5; 4 is ordinary text
+    tokens += [bytes([byte]) for byte in b'abcdenrtuls{}[]":, <>hik/019-.\\\n']
+    tokens += [b"ab", b"aab", b"bc", b'{"', b'":', b'"}', b'", "', b"true", b"null", b"12", b"  ", b"a"]
+    tokens += ["é".encode()[:1], "é".encode()[1:], "é".encode(), "日".encode(), "日本".encode()[:4], "😀".encode()]
+    tokens += [b"\xed", b"\xa0", b"\x80", b"\xff", b"\x01"]
+    return Vocabulary(
+        tokens, stop_token_ids=STOPS, special_token_ids=SPECIALS, logits_width=len(tokens) + 75 - len(tokens) % 7
+    )
+
+
+@pytest.fixture(scope="session")
+def tiny_vocabulary() -> Vocabulary:
+    return make_tiny_vocabulary()
+
+
+@pytest.fixture(scope="session")
+def smollm2_vocabulary() -> Vocabulary:
+    folder = os.environ.get("CONSTRAIN_TEST_TOKENIZER", "/tmp/w/smol")
+    if not Path(folder, "tokenizer.json").exists():
+        pytest.skip(f"no tokenizer in {folder}: set CONSTRAIN_TEST_TOKENIZER to the folder of SmolLM2's")
+    from transformers import AutoTokenizer
+
+    return Vocabulary.from_tokenizer(AutoTokenizer.from_pretrained(folder))

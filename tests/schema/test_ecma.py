@@ -1,0 +1,61 @@
+"""ECMA-262's regular expressions mean in Python what they mean there."""
+
+import re
+
+import pytest
+
+from constrain.errors import InvalidGrammarError, UnsupportedGrammarError
+from constrain.schema.ecma import translate_pattern
+
+
+def finds(pattern, text):
+    return re.search(translate_pattern(pattern), text) is not None
+
+
+@pytest.mark.parametrize(
+    ("pattern", "yes", "no"),
+    [
+        (r"^\d+$", "12", "١٢"),
+        (r"^\d$", "1", "1\n"),
+        (r"^\D$", "١", "1"),
+        (r"^[\d]$", "1", "١"),
+        (r"^[^\d]$", "١", "1"),
+        (r"^[\D]$", "١", "1"),
+        (r"^\w+$", "a_1", "é"),
+        (r"^\W$", "é", "a"),
+        (r"^\s$", "\ufeff", "\x1c"),
+        (r"^\S$", "\x85", "\u2029"),
+        (r"^.$", "\x85", "\u2028"),
+        (r"^.$", "é", "\r"),
+        (r"^[^]$", "\n", ""),
+        (r"a|[]", "a", "b"),
+        (r"^\u0041\x42\u{1F600}\uD83D\uDE00\cJ$", "AB😀😀\n", "AB😀"),
+        (r"^\p{L}\p{Lu}\p{Letter}\P{L}$", "aBc1", "aBcd"),
+        (r"^[\p{Nd}_]$", "١", "a"),
+        (r"^\/\.$", "/.", "/x"),
+        (r"(?<year>\d)\k<year>", "11", "12"),
+        (r"\bfoo\b", "a foo", "éfooo"),
+        (r"é\b", "éa", "é"),
+        (r"[[a]", "[", "b"),
+        (r"[a&&b]", "&", "c"),
+        (r"[(?:]", "?", "x"),
+        (r"^[\b]$", "\x08", "b"),
+        (r"(?!a)b", "b", "a"),
+        (r"\$\[\]", "$[]", "$["),
+    ],
+)
+def test_it_finds_what_ecma_finds(pattern, yes, no):
+    assert finds(pattern, yes)
+    assert not finds(pattern, no)
+
+
+@pytest.mark.parametrize("pattern", ["(", "[a", "a**", r"\a", r"\Z", "(?i)a", "(?P<a>b)", "(?#x)", "a++", "(?>a)"])
+def test_what_is_no_ecma_pattern_is_refused(pattern):
+    with pytest.raises(InvalidGrammarError):
+        translate_pattern(pattern)
+
+
+@pytest.mark.parametrize("pattern", [r"\p{Script=Greek}", "(?<=a|bc)d"])
+def test_what_python_cannot_do_is_unsupported(pattern):
+    with pytest.raises(UnsupportedGrammarError):
+        translate_pattern(pattern)

@@ -1,0 +1,205 @@
+"""The one call: prompts in all their forms, constraints for all or each, and where errors go."""
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import pytest
+import torch
+from pydantic import BaseModel, field_validator
+
+from constrain import (
+    InvalidGrammarError,
+    InvalidInputError,
+    InvalidPromptError,
+    InvalidSchemaError,
+    InvalidValueError,
+    LogitsSource,
+    SequenceView,
+    SourceError,
+    UnsupportedGrammarError,
+    Vocabulary,
+    VocabularyError,
+    choice,
+    generate,
+    regex,
+)
+from tests.tiny import AB, EOS, ONE, TWO, A, B, ScriptedSource, tiny_vocabulary
+
+# Every printable ASCII character, so that JSON can be written.
+ASCII = Vocabulary([*(bytes([byte]) for byte in range(32, 127)), b"\n", b""], stop_token_ids=[96])
+
+
+def writes(*texts: str) -> Any:
+    """A function source that writes the text of the same index as the prompt's first token."""
+
+    def logits(batch: list[list[int]]) -> torch.Tensor:
+        rows = torch.zeros(len(batch), ASCII.logits_width)
+        for row, ids in zip(rows, batch, strict=True):
+            wanted = [*ASCII.encode(texts[ids[0]]), 96]
+            row[wanted[min(len(ids) - 1, len(wanted) - 1)]] = 9.0
+        return rows
+
+    return logits
+
+
+def test_one_prompt_gives_one_result_and_many_give_a_list() -> None:
+    source = ScriptedSource({A: [ONE], B: [TWO, AB]})
+    one = generate(source, [A], vocabulary=tiny_vocabulary(), temperature=0.0)
+    assert (one.text, one.request_id) == ("1", 0)
+    many = generate(source, [[B], [A], [B]], vocabulary=tiny_vocabulary(), temperature=0.0)
+    assert [result.text for result in many] == ["2ab", "1", "2ab"]
+    assert [result.request_id for result in many] == [0, 1, 2]
+    assert generate(source, "a", vocabulary=tiny_vocabulary(), temperature=0.0).text == "1"
+    assert [r.text for r in generate(source, ["b", [A]], vocabulary=tiny_vocabulary(), temperature=0.0)] == ["2ab", "1"]
+
+
+def test_a_pydantic_model_comes_back_typed() -> None:
+    class User(BaseModel):
+        name: str
+        role: Literal["admin", "guest"]
+
+    written = '{"name": "Ann", "role": "guest"}'
+    result = generate(writes(written), [0], User, vocabulary=ASCII, temperature=0.0)
+    assert result.value == User(name="Ann", role="guest")
+    assert result.backend == "llguidance"
+
+
+def test_constraints_for_each_prompt_and_none_for_free_text() -> None:
+    texts = ["[1, 2]", "no", "free text", "x42"]
+    constraints = [list[int], ["yes", "no"], None, re.compile(r"x\d+", re.ASCII)]
+    results = generate(
+        writes(*texts),
+        [[0], [1], [2], [3]],
+        constraints=constraints,
+        vocabulary=ASCII,
+        temperature=0.0,
+        max_batch_size=2,
+    )
+    assert [result.value for result in results] == [[1, 2], "no", "free text", "x42"]
+    assert [result.backend is None for result in results] == [False, False, True, False]
+
+
+def test_a_bad_constraint_or_prompt_among_many_costs_only_its_own() -> None:
+    schema: dict[str, Any] = {"type": "array", "items": {"$ref": "#/nowhere"}}
+    refused: dict[str, Any] = {"not": {"type": "object"}}
+    constraints = [choice(["yes"]), schema, None, refused, None]
+    prompts: list[Any] = [[0], [0], [], [0], [0]]
+    results = generate(writes("yes"), prompts, constraints=constraints, vocabulary=ASCII, temperature=0.0)
+    assert [result.finish_reason for result in results] == ["stop", "error", "error", "error", "stop"]
+    errors = [result.error for result in results]
+    assert isinstance(errors[1], InvalidSchemaError) and errors[1].pointer == "/items/$ref"
+    assert isinstance(errors[2], InvalidPromptError)
+    assert isinstance(errors[3], UnsupportedGrammarError) and "not" in str(errors[3])
+
+
+@pytest.mark.parametrize(
+    ("constraint", "error", "message"),
+    [
+        ("{not json", InvalidGrammarError, "JSON"),
+        ({"type": "strin"}, InvalidSchemaError, "/type"),
+        ({"$ref": "#/$defs/x"}, InvalidSchemaError, "ref"),
+        ({"not": {}}, UnsupportedGrammarError, "not"),
+        ([], InvalidGrammarError, "empty"),
+        (lambda *items: None, InvalidGrammarError, "items"),
+        (object(), InvalidGrammarError, "object"),
+    ],
+)
+def test_what_is_wrong_with_the_only_prompt_is_raised_before_any_token(
+    constraint: Any, error: type[Exception], message: str
+) -> None:
+    calls = []
+
+    def source(batch: list[list[int]]) -> torch.Tensor:
+        calls.append(batch)
+        return torch.zeros(len(batch), ASCII.logits_width)
+
+    with pytest.raises(error, match=re.escape(message)):
+        generate(source, [0], constraint, vocabulary=ASCII)
+    assert calls == []
+
+
+def test_a_regex_that_does_not_parse_names_the_position() -> None:
+    with pytest.raises(InvalidGrammarError) as caught:
+        regex("ab(c")
+    assert caught.value.position == 2
+
+
+def test_a_rule_that_only_the_type_knows_is_an_error_and_no_value() -> None:
+    class Even(BaseModel):
+        n: int
+
+        @field_validator("n")
+        @classmethod
+        def is_even(cls, n: int) -> int:
+            if n % 2:
+                raise ValueError("must be even")
+            return n
+
+    result = generate(writes('{"n": 3}'), [0], Even, vocabulary=ASCII, temperature=0.0)
+    assert result.finish_reason == "error" and result.value is None
+    assert isinstance(result.error, InvalidValueError) and "must be even" in str(result.error)
+
+
+def test_a_source_of_the_wrong_width_or_kind_is_named() -> None:
+    result = generate(lambda batch: torch.zeros(len(batch), 5), [0], vocabulary=ASCII)
+    assert isinstance(result.error, SourceError) and "(1, 5)" in str(result.error)
+    with pytest.raises(InvalidInputError, match="vocabulary="):
+        generate(writes(), [0])
+    with pytest.raises(InvalidInputError, match="str"):
+        generate("gpt2", [0], vocabulary=ASCII)
+    with pytest.raises(VocabularyError):
+        generate(ScriptedSource({}), [0], vocabulary=ASCII)
+
+
+@pytest.mark.parametrize("prompt", [5, None, b"bytes", [], [[0], "\x00"], [{"role": "user", "content": "hi"}]])
+def test_prompts_that_are_none_are_refused(prompt: Any) -> None:
+    with pytest.raises((InvalidPromptError, VocabularyError)):
+        for result in generate(writes("a"), prompt, vocabulary=ASCII):
+            result.unwrap()
+
+
+def test_constraints_must_match_the_prompts() -> None:
+    for arguments in (
+        {"prompt": [0], "constraints": [None]},
+        {"prompt": [[0], [0]], "constraints": [None]},
+        {"prompt": [[0]], "constraints": [None], "constraint": int},
+    ):
+        with pytest.raises(InvalidInputError, match="constraints="):
+            generate(writes("a"), vocabulary=ASCII, **arguments)  # type: ignore[call-overload]
+    with pytest.raises(TypeError):
+        generate(writes("a"), [0], vocabulary=ASCII, temprature=0.0)  # type: ignore[call-overload]
+
+
+def test_a_deadline_ends_a_request_with_what_it_has() -> None:
+    import time
+
+    class Sleeps(LogitsSource):
+        def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
+            time.sleep(0.05)
+            return torch.zeros(len(views), ASCII.logits_width)
+
+    result = generate(Sleeps(), [0], vocabulary=ASCII, temperature=0.0, timeout_s=0.12, max_tokens=100)
+    assert result.finish_reason == "deadline" and 1 <= result.num_output_tokens <= 3
+
+
+@pytest.mark.model
+def test_chat_messages_and_text_on_the_real_model(smollm2: tuple[Any, Any]) -> None:
+    model, tokenizer = smollm2
+    messages = [{"role": "user", "content": "Is the sky blue? Answer yes or no."}]
+    result = generate(model, messages, ["yes", "no"], tokenizer=tokenizer, temperature=0.0)
+    assert result.value in ("yes", "no") and result.num_prompt_tokens > 20
+    schema = {
+        "type": "object",
+        "properties": {"n": {"type": "integer"}},
+        "required": ["n"],
+        "additionalProperties": False,
+    }
+    result = generate(model, "A JSON object with a number n: ", schema, temperature=0.0, max_tokens=30)
+    assert result.value == json.loads(result.text) and set(result.value) == {"n"}
+    assert result.token_ids[-1] == tokenizer.eos_token_id != EOS
+    with pytest.raises(InvalidPromptError, match="template refused"):
+        generate(model, [{"content": "no role"}], tokenizer=tokenizer)
+    with pytest.raises(InvalidPromptError, match="context"):
+        generate(model, [5] * 9000, tokenizer=tokenizer)
