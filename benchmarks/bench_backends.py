@@ -3,7 +3,7 @@
     python benchmarks/bench_backends.py --schemas DIR --tokenizer DIR
 
 ``DIR`` of schemas (or CONSTRAIN_SCHEMABENCH) holds JSON lines with name, schema and tests; valid instances are
-tokenised and walked. The direct calls run on a matcher of the same compiled grammar, in turn with ours, in the same run.
+tokenised and walked. The direct calls run on a matcher of the same compiled grammar, in turn with ours in one run.
 Goal: a ratio of at most 1.1 at the median.
 """
 

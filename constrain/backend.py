@@ -20,7 +20,8 @@ class Backend(ABC):
     def unsupported(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
         """The parts of ``grammar_spec`` that this backend does not enforce exactly; empty if it enforces it all.
 
-        Cheap beside compiling, and conservative: an empty list is a promise, a non-empty one may be too careful.
+        Cheap beside generating, and conservative: an empty list is a promise, a non-empty one may be too careful.
+        Raises :class:`~constrain.errors.InvalidGrammarError` for a text that only the library can find malformed.
         """
 
     @abstractmethod

@@ -46,7 +46,7 @@ class LogitsSource(ABC):
     def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
         """Logits [N, V] in the order of ``views``, N = the sum of their ``num_logits``; any floating dtype."""
 
-    def release(self, slot: int) -> None:
+    def release(self, slot: int) -> None:  # noqa: B027  # doing nothing is right for a source without a cache
         """Forget ``slot``: its request has ended. Nothing to do for a source without a cache."""
 
 

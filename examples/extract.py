@@ -14,7 +14,10 @@ from transformers.utils import logging
 from constrain import generate
 from constrain.hf import load_packaged_model
 
-NOTE = "Maria Lopez, 34 years old, from Lisbon, joined as a senior engineer on 2024-03-18. She speaks Portuguese and English."
+NOTE = (
+    "Maria Lopez, 34 years old, from Lisbon, joined as a senior engineer on 2024-03-18. "
+    "She speaks Portuguese and English."
+)
 ASK = "Extract the employee as JSON with the fields name, age, city, level, joined, languages."
 
 
@@ -40,7 +43,7 @@ def main() -> None:
     times = result.timings
     print(
         f"\n{result.num_output_tokens} tokens, enforced by {result.backend}; {times.forward_s:.1f} s in the model, "
-        f"{1e3 * times.mask_s:.0f} ms filling masks beside it, of which {1e3 * times.mask_wait_s:.1f} ms were waited for"
+        f"{1e3 * times.mask_s:.0f} ms filling masks beside it ({1e3 * times.mask_wait_s:.1f} ms of it waited for)"
     )
 
 

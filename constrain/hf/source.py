@@ -160,7 +160,7 @@ class TransformersSource(LogitsSource):
         columns = torch.arange(width, device=positions.device)[None, None, None]
         queries = positions[:, None, :, None]
         masks = {kind: self._as_attention(_visible(columns, queries, window)) for kind, window in self._windows.items()}
-        return masks[None] if None in masks else masks
+        return masks.get(None, masks)
 
     def _as_attention(self, visible: torch.Tensor) -> torch.Tensor:
         if self._config._attn_implementation != "eager":
