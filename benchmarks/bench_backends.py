@@ -1,9 +1,10 @@
 """What the adapters cost: mask + accept through constrain ÷ the library's own documented calls, token by token.
 
-    python benchmarks/bench_backends.py --schemas DIR --tokenizer DIR
+    python benchmarks/bench_backends.py --schemas DIR [--tokenizer DIR]
 
 ``DIR`` of schemas (or CONSTRAIN_SCHEMABENCH) holds JSON lines with name, schema and tests; valid instances are
-tokenised and walked. The direct calls run on a matcher of the same compiled grammar, in turn with ours in one run.
+tokenised (by SmolLM2's tokenizer, unless another is given) and walked. The direct calls run on a matcher of the same
+compiled grammar, in turn with ours in one run.
 Goal: a ratio of at most 1.1 at the median.
 """
 
@@ -18,10 +19,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import AutoTokenizer
 
 from constrain.backends import make_backend
 from constrain.errors import ConstrainError
 from constrain.grammar_spec import GrammarSpec, JsonForm
+from constrain.hf import load_packaged_model
 from constrain.vocabulary import Vocabulary
 
 Step = Callable[[int], None]
@@ -30,14 +33,12 @@ Step = Callable[[int], None]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--schemas", default=os.environ.get("CONSTRAIN_SCHEMABENCH", ""), help="folder of *.jsonl")
-    parser.add_argument(
-        "--tokenizer", default=os.environ.get("CONSTRAIN_TEST_TOKENIZER", ""), help="folder of a tokenizer"
-    )
+    parser.add_argument("--tokenizer", help="folder of a tokenizer; that of the packaged model without it")
     parser.add_argument("--per-file", type=int, default=12, help="schemas of each file")
     parser.add_argument("--rounds", type=int, default=3, help="walks of each instance, the best of each token counts")
     options = parser.parse_args()
-    if not options.schemas or not options.tokenizer:
-        print("skipped: give --schemas and --tokenizer (or CONSTRAIN_SCHEMABENCH and CONSTRAIN_TEST_TOKENIZER)")
+    if not options.schemas:
+        print("skipped: no schemas; give --schemas or set CONSTRAIN_SCHEMABENCH")
         return
     torch.set_num_threads(1)
     vocabulary = read_vocabulary(options.tokenizer)
@@ -49,9 +50,9 @@ def main() -> None:
         report(name, *measure(name, direct, vocabulary, cases, options.rounds))
 
 
-def read_vocabulary(folder: str) -> Vocabulary:
-    from transformers import AutoTokenizer
-
+def read_vocabulary(folder: str | None) -> Vocabulary:
+    if folder is None:
+        return Vocabulary.from_tokenizer(load_packaged_model()[1])
     return Vocabulary.from_tokenizer(AutoTokenizer.from_pretrained(folder))
 
 
