@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from types import TracebackType
 from typing import Self
@@ -289,13 +290,23 @@ def _as_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
 
 
 def _decoded(sequence: ActiveRequest, text: str) -> tuple[object, ConstrainError | None]:
-    if sequence.request.decode is None:
-        return text, None
     try:
-        return sequence.request.decode(text), None
+        return _decoder(sequence.request)(text), None
     except InvalidValueError as exc:
         return None, exc
     except Exception as exc:
         error = InvalidValueError(f"decoding the output raised {type(exc).__name__}: {exc}")
         error.__cause__ = exc
         return None, error
+
+
+def _decoder(request: Request) -> Callable[[str], object]:
+    if request.decode is not None:
+        return request.decode
+    if request.constraint is None:
+        return str
+    from constrain.schema import as_constraint
+
+    constraint = request.constraint
+    grammar_spec = constraint.grammar_spec if isinstance(constraint, CompiledGrammar) else constraint
+    return as_constraint(grammar_spec).decode

@@ -19,7 +19,8 @@ class Request:
         What the output must be; None for free text. A compiled grammar must be for the engine's vocabulary.
     decode:
         Turns the finished text into the value of the result; raises :class:`~constrain.errors.InvalidValueError` for a
-        text that gives none. None leaves the text itself.
+        text that gives none. None takes the constraint's own, which validates: parsed JSON for the JSON kinds, the text
+        for others.
     timeout_s:
         Seconds from ``Engine.add`` after which the request ends with ``finish_reason="deadline"``, looked at between
         steps; None for no limit.

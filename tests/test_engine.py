@@ -27,13 +27,14 @@ from constrain import (
     VocabularyError,
     choice,
     ebnf,
+    json_object,
     lark,
     regex,
 )
 from constrain.backends import make_backend
 from constrain.backends.trie import TrieBackend
 from constrain.grammar_spec import GrammarSpec
-from tests.tiny import AB, COLON, EOS, ONE, OPEN, QUOTE, SPACE, TWO, A, B, ScriptedSource, tiny_vocabulary
+from tests.tiny import AB, CLOSE, COLON, EOS, ONE, OPEN, QUOTE, SPACE, TWO, A, B, ScriptedSource, tiny_vocabulary
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=20)
 
@@ -246,6 +247,26 @@ def test_a_decoder_that_refuses_gives_an_error_and_no_value() -> None:
     assert (result.finish_reason, result.value, result.text) == ("error", None, "a")
     with pytest.raises(InvalidValueError, match="no value"):
         result.unwrap()
+
+
+def test_without_a_decoder_the_constraint_reads_and_validates_its_own_text() -> None:
+    source = ScriptedSource({A: [OPEN, QUOTE, A, QUOTE, COLON, ONE, CLOSE], B: [ONE]})
+    read, text = run(source, [request(A, json_object()), request(B, regex("1"))])
+    assert (read.value, text.value) == ({"a": 1}, "1")
+
+    class Lies(CompiledGrammar):
+        """Says that it enforces "1", and lets free text through."""
+
+        vocabulary, backend_name = tiny_vocabulary(), "lies"
+        grammar_spec = regex("1")
+
+        def start(self):  # type: ignore[no-untyped-def]
+            return TrieBackend(self.vocabulary).compile(regex("[ab12]+")).start()
+
+    each = Request(prompt_ids=[A], constraint=Lies(), params=GREEDY)
+    [result] = run(ScriptedSource({A: [A]}), [each])
+    assert (result.finish_reason, result.value) == ("error", None)
+    assert isinstance(result.error, InvalidValueError) and "bug" in str(result.error)
 
 
 def test_cancelled_and_overdue_requests_end_alone() -> None:

@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 MAY_IMPORT_LATE: dict[str, set[str]] = {
     "grammar_spec": {"schema"},
     "backends": {"schema"},
-    "engine": {"backends"},
+    "engine": {"backends", "schema"},
     "generate": {"backends", "hf", "schema"},
 }
 HOMES = {
