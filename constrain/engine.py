@@ -208,6 +208,9 @@ class Engine:
             raise ClosedError("the compile of this constraint was cancelled") from exc
         sequence.grammar = compiled.start()
         sequence.backend = compiled.backend_name
+        sequence.backend_reason = compiled.backend_reason
+        if compiled.enforced_spec != compiled.grammar_spec:
+            sequence.enforced = compiled.enforced_spec
 
     # commit
 
@@ -265,6 +268,7 @@ class Engine:
                 num_prompt_tokens=sequence.num_prompt,
                 error=error,
                 backend=sequence.backend,
+                backend_reason=sequence.backend_reason,
                 seed=sequence.seed,
                 timings=sequence.timings,
             )
@@ -291,7 +295,7 @@ def _as_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
 
 def _decoded(sequence: ActiveRequest, text: str) -> tuple[object, ConstrainError | None]:
     try:
-        return _decoder(sequence.request)(text), None
+        return _decoder(sequence)(text), None
     except InvalidValueError as exc:
         return None, exc
     except Exception as exc:
@@ -300,7 +304,13 @@ def _decoded(sequence: ActiveRequest, text: str) -> tuple[object, ConstrainError
         return None, error
 
 
-def _decoder(request: Request) -> Callable[[str], object]:
+def _decoder(sequence: ActiveRequest) -> Callable[[str], object]:
+    decode = _asked_decoder(sequence.request)
+    enforcing = getattr(decode, "enforcing", None)  # of constrain.schema.decoders.SpecDecoder
+    return decode if enforcing is None or sequence.enforced is None else enforcing(sequence.enforced)  # type: ignore[no-any-return]
+
+
+def _asked_decoder(request: Request) -> Callable[[str], object]:
     if request.decode is not None:
         return request.decode
     if request.constraint is None:

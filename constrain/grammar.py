@@ -105,6 +105,16 @@ class CompiledGrammar(ABC):
     def backend_name(self) -> str:
         """The backend that enforces it."""
 
+    @property
+    def backend_reason(self) -> str:
+        """Why that backend."""
+        return "as asked"
+
+    @property
+    def enforced_spec(self) -> GrammarSpec:
+        """What is enforced: ``grammar_spec``, or what is left of it where keywords were to be ignored."""
+        return self.grammar_spec
+
     @abstractmethod
     def start(self) -> Grammar:
         """A grammar at the beginning of its text. Cheap beside compiling, and safe from any thread."""

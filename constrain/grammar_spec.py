@@ -10,6 +10,8 @@ from constrain.regex import canonical_regex
 
 Kind = Literal["json_schema", "json_object", "regex", "choice", "ebnf", "lark", "structural_tag"]
 Whitespace = Literal["none", "canonical", "flexible"]
+KeyOrder = Literal["schema", "free"]
+OnUnsupported = Literal["error", "ignore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,16 +21,22 @@ class JsonForm:
     ``whitespace``: ``"none"``; ``"canonical"``, that of ``json.dumps`` (``", "`` and ``": "``); or ``"flexible"``: up
     to ``max_whitespace`` characters of space, tab or line break wherever JSON allows them, so that no output can
     run away in blanks. White space stands inside the value only, never before or behind it.
+
+    ``key_order``: ``"schema"``, the properties that a schema lists come in its order and before all others; or
+    ``"free"``, in any order, which is refused where the backend cannot do it exactly.
     """
 
     whitespace: Whitespace = "flexible"
     max_whitespace: int = 32
+    key_order: KeyOrder = "schema"
 
     def __post_init__(self) -> None:
         if self.whitespace not in get_args(Whitespace):
             raise InvalidInputError(f"whitespace={self.whitespace!r}: want one of {get_args(Whitespace)}")
         if not 1 <= self.max_whitespace <= 1000:
             raise InvalidInputError(f"max_whitespace={self.max_whitespace}: want 1 to 1000")
+        if self.key_order not in get_args(KeyOrder):
+            raise InvalidInputError(f"key_order={self.key_order!r}: want one of {get_args(KeyOrder)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,25 +55,51 @@ class GrammarSpec:
     lark            a grammar in llguidance's Lark syntax; it starts at ``start``
     structural_tag  an xgrammar structural tag, as JSON
     ==============  =======================================================================================
+
+    The rest is for JSON: how it is written; whether ``format`` decides; and whether a keyword that the backend cannot
+    enforce is an error, or left out of what is enforced and checked.
     """
 
     kind: Kind
     text: str
     form: JsonForm | None = None
+    assert_formats: bool = False
+    unsupported: OnUnsupported = "error"
 
     def __repr__(self) -> str:
         text = self.text if len(self.text) <= 60 else f"{self.text[:57]}..."
         return f"GrammarSpec({self.kind}, {text!r})"
 
 
-def json_schema(schema: Mapping[str, Any] | bool | str, *, form: JsonForm | None = None) -> GrammarSpec:
+def json_schema(
+    schema: Mapping[str, Any] | bool | str,
+    *,
+    form: JsonForm | None = None,
+    documents: Any = None,
+    dialect: Any = None,
+    assert_formats: bool | None = None,
+    unsupported: OnUnsupported = "error",
+) -> GrammarSpec:
     """A JSON value that is valid under ``schema``, a parsed document or its JSON text.
+
+    documents:
+        What references may lead to besides, ``{uri: schema}`` or a ``constrain.schema.Documents``; nothing is fetched.
+    dialect:
+        The draft of a schema without ``$schema``, one of ``constrain.schema.DIALECTS``; 2020-12 by default.
+    assert_formats:
+        True: ``format`` decides, too. None: as the draft says, for which it is an annotation in every draft.
+    unsupported:
+        ``"error"`` refuses a schema with a keyword that the backend cannot enforce; ``"ignore"`` is your word that such
+        keywords may go: neither the grammar nor the final check knows them, and the report lists them.
 
     Raises :class:`~constrain.errors.InvalidSchemaError` for what is not JSON or not a schema, with the place.
     """
-    from constrain.schema import parse_schema
+    from constrain.schema import DRAFT_2020_12, parse_schema
 
-    return GrammarSpec("json_schema", _dumps(parse_schema(schema)), form or JsonForm())
+    if unsupported not in get_args(OnUnsupported):
+        raise InvalidInputError(f"unsupported={unsupported!r}: want one of {get_args(OnUnsupported)}")
+    data = parse_schema(schema, documents=documents, dialect=dialect or DRAFT_2020_12)
+    return GrammarSpec("json_schema", _dumps(data), form or JsonForm(), bool(assert_formats), unsupported)
 
 
 def json_object(*, form: JsonForm | None = None) -> GrammarSpec:

@@ -43,6 +43,8 @@ class GenerationResult:
         Why there is no value, for ``dead_end`` and ``error``.
     backend:
         The backend that enforced the constraint; None for free text, or where compiling failed.
+    backend_reason:
+        Why that backend, and which keywords it was told to ignore.
     seed:
         The seed that was used.
     """
@@ -55,6 +57,7 @@ class GenerationResult:
     value: Any = None
     error: ConstrainError | None = None
     backend: str | None = None
+    backend_reason: str | None = None
     seed: int | None = None
     timings: Timings = field(default_factory=Timings)
 

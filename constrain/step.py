@@ -9,6 +9,7 @@ import torch
 from constrain.bitmask import TokenBitmask, fill_free_row
 from constrain.errors import BackendError, ConstrainError, DeadEndError, NonFiniteLogitsError, SourceError
 from constrain.grammar import CompiledGrammar, Grammar, RowState
+from constrain.grammar_spec import GrammarSpec
 from constrain.request import Request
 from constrain.result import Timings
 from constrain.sampling.ops.bitmask import apply_bitmask_
@@ -30,6 +31,8 @@ class ActiveRequest:
     slot: int = -1
     grammar: Grammar | None = None
     backend: str | None = None
+    backend_reason: str | None = None
+    enforced: GrammarSpec | None = None  # where keywords were ignored: what is left
     timings: Timings = field(default_factory=Timings)
 
     @property

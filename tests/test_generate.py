@@ -83,7 +83,7 @@ def test_constraints_for_each_prompt_and_none_for_free_text() -> None:
 
 def test_a_bad_constraint_or_prompt_among_many_costs_only_its_own() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"$ref": "#/nowhere"}}
-    refused: dict[str, Any] = {"not": {"type": "object"}}
+    refused: dict[str, Any] = {"uniqueItems": True}
     constraints = [choice(["yes"]), schema, None, refused, None]
     prompts: list[Any] = [[0], [0], [], [0], [0]]
     results = generate(writes("yes"), prompts, constraints=constraints, vocabulary=ASCII, temperature=0.0)

@@ -30,6 +30,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "step": {*CORE, "sampling", "request", "result"},
     "engine": {*CORE, "sampling", "request", "result", "step"},
     "generate": {*CORE, "sampling", "request", "result", "engine"},
+    "conformance": {*CORE, "backends", "schema"},
+    "cli": {"errors"},
+    "__main__": {"cli"},
     "__init__": {*CORE, "step", "sampling", "request", "result", "engine", "generate"},
 }
 # Inside a function, so that importing stays light: the doors to the heavy parts.
@@ -38,6 +41,8 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "backends": {"schema"},
     "engine": {"backends", "schema"},
     "generate": {"backends", "hf", "schema"},
+    "conformance": {"hf"},
+    "cli": {"conformance", "inspect"},
 }
 HOMES = {
     "xgrammar": {"backends/xgrammar.py"},

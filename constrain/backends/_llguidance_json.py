@@ -7,14 +7,16 @@ in ``tests/backends/test_llguidance.py`` that shows the hole, and that fails whe
 import json
 import math
 import re
-from collections.abc import Iterator
-from collections.abc import Set as AbstractSet
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from constrain.backends._schema_walk import Schema, reachable_schemas
+from constrain.backends._json_schema import each_keyword
 from constrain.errors import Unsupported
 from constrain.grammar_spec import JsonForm
+
+if TYPE_CHECKING:
+    from constrain.schema.inventory import KeywordUse
+    from constrain.schema.rewrite import Rewritten
 
 MAX_MULTIPLE = 10_000
 """The largest multipleOf: llguidance 1.9.1 spends 3 to 16 us a unit while compiling, whatever its limits say."""
@@ -22,13 +24,13 @@ MAX_MULTIPLE = 10_000
 MAX_DEPTH = 100
 """How deep schemas may nest; llguidance's own parser stops between 62 and 120."""
 
-_REFUSED = (
-    "not", "if", "contains", "uniqueItems", "propertyNames", "dependentRequired", "dependentSchemas", "dependencies",
-    "unevaluatedItems", "unevaluatedProperties", "$dynamicRef", "$recursiveRef",
-)  # fmt: skip
+_REFUSED = frozenset({
+    "not", "if", "contains", "minContains", "maxContains", "uniqueItems", "propertyNames", "dependentRequired",
+    "dependentSchemas", "unevaluatedItems", "unevaluatedProperties",
+})  # fmt: skip
 
 # ipv6 and email are narrower than their RFCs, which loses texts and lets none through.
-_ENFORCED_FORMATS = frozenset({"ipv4", "ipv6", "uri", "uuid", "duration", "email"})
+_OWN_FORMATS = frozenset({"ipv4", "ipv6", "uri", "uuid", "duration", "email"})
 
 _YEAR = r"(?:[0-9]{3}[1-9]|[0-9]{2}[1-9][0-9]|[0-9][1-9][0-9]{2}|[1-9][0-9]{3})"
 _LEAP_YEAR = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
@@ -40,81 +42,68 @@ _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?(?:Z|[+-](?
 # llguidance 1.9.1 takes 29 February of any year and leap seconds at any time; these take only what RFC 3339 does (less
 # the year 0, leap seconds and more than six digits of a fraction, which Python's datetime does not read either).
 _NARROWED_FORMATS = {"date": f"^{_DATE}$", "time": f"^{_TIME}$", "date-time": f"^{_DATE}T{_TIME}$"}
+ENFORCED_FORMATS = _OWN_FORMATS | _NARROWED_FORMATS.keys()
+"""The formats that are enforced; not one lets a text through that its standard refuses."""
 
 _WHITESPACE = r"[\x20\x0A\x0D\x09]"
 
 
-def unsupported_schema(schema: Any) -> list[Unsupported]:
+def unsupported_schema(schema: "Rewritten") -> list[Unsupported]:
     """What llguidance would get wrong in ``schema``, beyond what it refuses by itself."""
-    if schema is False:
-        return [Unsupported("the schema is false: no value is valid")]
-    if not isinstance(schema, dict):
-        return []
-    found: list[Unsupported] = []
-    multiples: list[Fraction] = []
-    reach = reachable_schemas(schema)
-    # Where references cannot be followed nothing can be rewritten safely, so that these formats stay too wide.
-    formats = _ENFORCED_FORMATS | _NARROWED_FORMATS.keys() if reach.exact else _ENFORCED_FORMATS
-    for place in reach.places:
-        if place.depth > MAX_DEPTH:
-            return [Unsupported(f"the schema nests deeper than {MAX_DEPTH} levels", place.pointer)]
-        found.extend(_unsupported_here(place.pointer, place.schema, formats))
-        multiple = place.schema.get("multipleOf")
-        if _is_number(multiple):
-            multiples.append(Fraction(str(multiple)))
-    if multiples and _units(multiples) > MAX_MULTIPLE:
+    found = list(each_keyword(schema, schema_support))
+    for pointer, depth in schema.depths():
+        if depth > MAX_DEPTH:
+            return [Unsupported(f"the schema nests deeper than {MAX_DEPTH} levels", pointer)]
+    multiples = [use for use in schema.uses if use.effective and use.keyword == "multipleOf"]
+    if multiples and _units([Fraction(str(use.value)) for use in multiples]) > MAX_MULTIPLE:
         reason = f"multiples that repeat only after more than {MAX_MULTIPLE} units take llguidance too long"
-        found.append(Unsupported(reason, keyword="multipleOf"))
+        found.append(multiples[0].unsupported(reason))
     return found
 
 
-def json_grammar(schema: Any, form: JsonForm) -> str:
-    """A Lark grammar of the values of ``schema``, a parsed document that this function may change."""
-    root: Schema = {} if schema is True else schema
-    reach = reachable_schemas(root)
-    for place in reach.places if reach.exact else ():
-        _neutralise_(place.schema)
-    root["x-guidance"] = _options(form)
+def schema_support(use: "KeywordUse") -> Unsupported | None:
+    """Whether llguidance enforces one keyword exactly, or refuses it by itself: None. Otherwise, why not."""
+    value = use.value
+    if use.keyword == "false" and not use.node.pointer:
+        return use.unsupported("the schema is false: no value is valid")
+    if use.keyword in _REFUSED:
+        return use.unsupported(f"{use.keyword} is not implemented")
+    if use.keyword == "minProperties" and value > max(1, len(use.siblings.get("required", ()))):
+        # An object may repeat a key that no schema lists, and each time counts.
+        return use.unsupported("minProperties could be met by one key written twice")
+    if use.keyword == "format" and value not in ENFORCED_FORMATS:
+        return use.unsupported(f"format {value!r} is not enforced exactly")
+    if use.keyword in _WRITTEN and _has_unwritable(value, keys_only=use.keyword.endswith("roperties")):
+        # \u escapes are off, so that an escaped key cannot slip past `properties`.
+        return use.unsupported("a control character or a lone surrogate, which could only be written as a \\u escape")
+    patterns = [value] if use.keyword == "pattern" else value if use.keyword == "patternProperties" else ()
+    for pattern in patterns:
+        problem = _pattern_problem(pattern)
+        if problem is not None:
+            return use.unsupported(f"{use.keyword} {pattern!r}: {problem}")
+    return None
+
+
+def json_grammar(schema: "Rewritten", form: JsonForm) -> str:
+    """A Lark grammar of the values of ``schema``."""
     # json.dumps, never the caller's own text: llguidance pastes it unparsed, and a second grammar could ride along.
+    data = json.loads(json.dumps(schema.schema))
+    root: dict[str, Any] = {} if data is True else data
+    narrowed = [use.node.pointer for use in schema.uses if use.keyword == "format" and use.value in _NARROWED_FORMATS]
+    for pointer in narrowed:
+        _narrow_(_at(root, pointer))
+    root["x-guidance"] = _options(form)
     return f"start: %json {json.dumps(root)}\n"
 
 
-def _unsupported_here(pointer: str, schema: Schema, formats: AbstractSet[str]) -> Iterator[Unsupported]:
-    for keyword in _REFUSED:
-        if keyword in schema and not (keyword == "uniqueItems" and schema[keyword] is False):
-            yield Unsupported(f"{keyword} is not implemented", pointer, keyword)
-    if "$ref" in schema and pointer and isinstance(schema.get("$id", schema.get("id")), str):
-        # Up to draft 7 the $id is ignored, and the reference resolved against another base than llguidance's.
-        yield Unsupported("an $id beside $ref means different things in different drafts", pointer, "$id")
-    yield from _unsupported_counts(pointer, schema)
-    yield from _unsupported_strings(pointer, schema)
-    format_name = schema.get("format")
-    if isinstance(format_name, str) and format_name not in formats:
-        yield Unsupported(f"format {format_name!r} is not enforced exactly", pointer, "format")
+def _at(root: Any, pointer: str) -> Any:
+    for token in pointer.split("/")[1:]:
+        name = token.replace("~1", "/").replace("~0", "~")
+        root = root[int(name)] if isinstance(root, list) else root[name]
+    return root
 
 
-def _unsupported_counts(pointer: str, schema: Schema) -> Iterator[Unsupported]:
-    minimum = schema.get("minProperties", 0)
-    required = schema.get("required", ())
-    if _is_number(minimum) and minimum > max(1, len(set(required)) if isinstance(required, list) else 0):
-        # An object may repeat a key that no schema lists, and each time counts.
-        yield Unsupported("minProperties could be met by one key written twice", pointer, "minProperties")
-
-
-def _unsupported_strings(pointer: str, schema: Schema) -> Iterator[Unsupported]:
-    patterns = [("pattern", schema.get("pattern"))]
-    for keyword in ("properties", "patternProperties", "required", "const", "enum"):
-        if keyword in schema and _has_unwritable(schema[keyword], keys_only=keyword.endswith("roperties")):
-            # \u escapes are off, so that an escaped key cannot slip past `properties`.
-            reason = "a control character or a lone surrogate, which could only be written as a \\u escape"
-            yield Unsupported(reason, pointer, keyword)
-    if isinstance(schema.get("patternProperties"), dict):
-        patterns += [("patternProperties", name) for name in schema["patternProperties"]]
-    for keyword, pattern in patterns:
-        problem = _pattern_problem(pattern) if isinstance(pattern, str) else None
-        if problem is not None:
-            yield Unsupported(f"{keyword} {pattern!r}: {problem}", pointer, keyword)
-
+_WRITTEN = ("properties", "patternProperties", "required", "const", "enum")
 
 _UNWRITABLE = re.compile(r"[\x00-\x07\x0b\x0e-\x1f\x7f\ud800-\udfff]")
 
@@ -164,19 +153,14 @@ def _pattern_problem(pattern: str) -> str | None:
     return "it does not end its set" if in_class else None
 
 
-def _neutralise_(schema: Schema) -> None:
-    """Take out what switches checks off or changes nothing, and narrow the formats that are too wide."""
-    schema.pop("x-guidance", None)
-    if schema.get("uniqueItems") is False:
-        del schema["uniqueItems"]
-    pattern = _NARROWED_FORMATS.get(str(schema.get("format")))
-    if pattern is not None:
-        del schema["format"]
-        # Beside a pattern of its own this one needs a place of its own; llguidance intersects them.
-        if "pattern" in schema:
-            schema["allOf"] = [*schema.get("allOf", ()), {"pattern": pattern}]
-        else:
-            schema["pattern"] = pattern
+def _narrow_(schema: dict[str, Any]) -> None:
+    """A pattern in the place of a format that is too wide."""
+    pattern = _NARROWED_FORMATS[schema.pop("format")]
+    # Beside a pattern of its own this one needs a place of its own; llguidance intersects them.
+    if "pattern" in schema:
+        schema["allOf"] = [*schema.get("allOf", ()), {"pattern": pattern}]
+    else:
+        schema["pattern"] = pattern
 
 
 def _options(form: JsonForm) -> dict[str, Any]:
@@ -187,10 +171,6 @@ def _options(form: JsonForm) -> dict[str, Any]:
     elif form.whitespace == "canonical":
         options |= {"item_separator": ", ", "key_separator": ": "}
     return options
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _units(multiples: list[Fraction]) -> int:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from constrain.backends._json_schema import read_text
 from constrain.backends._llguidance_json import json_grammar, unsupported_schema
 from constrain.errors import InvalidGrammarError, Unsupported
 from constrain.grammar_spec import JsonForm
@@ -30,7 +31,7 @@ def unsupported_lark(text: str) -> list[Unsupported]:
     for piece, schema in _pieces(text):
         outside.append(piece)
         if schema is not None:
-            found += unsupported_schema(schema)
+            found += unsupported_schema(read_text(schema))
     bare = _OPAQUE.sub(lambda match: '""' if match[0] in ('""', "//") else "", "".join(outside))
     return found + [Unsupported(reason) for pattern, reason in _LAWLESS if re.search(pattern, bare)]
 
@@ -41,7 +42,7 @@ def embedded_schemas(text: str) -> str:
     for piece, schema in _pieces(text):
         parts.append(piece)
         if schema is not None:
-            parts.append(json_grammar(schema, JsonForm()).removeprefix("start: ").rstrip("\n"))
+            parts.append(json_grammar(read_text(schema), JsonForm()).removeprefix("start: ").rstrip("\n"))
     return "".join(parts)
 
 

@@ -6,10 +6,14 @@ what is right, not of what is wrong; ``tests/backends/test_xgrammar.py`` shows t
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from constrain.backends._schema_walk import Schema, child_pointer, resolve_pointer
 from constrain.errors import Unsupported
+
+if TYPE_CHECKING:
+    from constrain.schema.rewrite import Rewritten
+
+Schema = dict[str, Any]
 
 MAX_DEPTH = 30
 """Nested objects and arrays compile in superlinear time (arrays 300 deep: 2.3 s)."""
@@ -18,10 +22,6 @@ MAX_ENUM = 500
 MAX_OPTIONAL = 100
 """1,000 optional properties compile in 8 s and take 27 ms a mask; 200 take 0.3 s."""
 
-_ANNOTATIONS = frozenset({
-    "title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly", "$comment", "$schema", "$id",
-    "$defs", "definitions",
-})  # fmt: skip
 _BY_TYPE = {
     "null": frozenset[str](),
     "boolean": frozenset[str](),
@@ -34,43 +34,40 @@ _BY_TYPE = {
 _PLAIN_STRING = re.compile(r'[^\x00-\x1f\x7f"\\\ud800-\udfff]*')
 
 
-def unsupported_schema(schema: Any) -> list[Unsupported]:
+def unsupported_schema(schema: "Rewritten") -> list[Unsupported]:
     """Every place of ``schema`` that is not on the list."""
-    if not isinstance(schema, dict):
-        return [Unsupported("a schema that is true or false")]
-    found: list[Unsupported] = []
-    seen: set[int] = set()
-    stack: list[tuple[str, Any, int]] = [("", schema, 0)]
-    while stack:
-        pointer, place, depth = stack.pop()
-        if not isinstance(place, dict):
-            found.append(Unsupported("a schema that is true or false", pointer))
-            continue
-        if id(place) in seen:
-            continue
-        seen.add(id(place))
+    for pointer, depth in schema.depths():
         if depth > MAX_DEPTH:
-            return [*found, Unsupported(f"the schema nests deeper than {MAX_DEPTH} levels", pointer)]
-        keywords = set(place) - _ANNOTATIONS
-        if pointer:
-            found += [Unsupported("an inner $id", pointer, "$id") for keyword in ("$id",) if keyword in place]
-        if "$ref" in place:
-            found += _others(pointer, keywords, "$ref")
-            target = resolve_pointer(schema, place["$ref"]) if isinstance(place["$ref"], str) else None
-            if target is None or target is schema:
-                # A reference to the root: its mask and what it accepts disagree.
-                found.append(Unsupported("only references to parts of this document", pointer, "$ref"))
-            else:
-                stack.append((place["$ref"][1:], target, depth + 1))
-        elif "anyOf" in place:
-            found += _others(pointer, keywords, "anyOf")
-            stack += [(child_pointer(pointer, "anyOf", n), item, depth + 1) for n, item in enumerate(place["anyOf"])]
-        elif "enum" in place or "const" in place:
-            found += _unsupported_values(pointer, place, keywords)
-        else:
-            found += _unsupported_type(pointer, place, keywords)
-            stack += [(*child, depth + 1) for child in _children(pointer, place)]
-    return found
+            return [Unsupported(f"the schema nests deeper than {MAX_DEPTH} levels", pointer)]
+    # A closed object is on the list; what closes it is no place of its own.
+    closing = {id(node.children.get("/additionalProperties")) for node in schema.graph.nodes}
+    return [
+        item
+        for node in schema.graph.nodes
+        if node.applied and not (node.schema is False and id(node) in closing)
+        for item in _unsupported_node(node.pointer, node.schema)
+    ]
+
+
+def _unsupported_node(pointer: str, schema: Any) -> Iterator[Unsupported]:
+    if not isinstance(schema, dict):
+        yield Unsupported("a schema that is false", pointer, "false")
+        return
+    for item in _unsupported_here(pointer, schema):
+        inside = item.keyword is not None and item.keyword in schema
+        yield Unsupported(item.reason, f"{pointer}/{item.keyword}" if inside else pointer, item.keyword)
+
+
+def _unsupported_here(pointer: str, schema: Schema) -> Iterator[Unsupported]:
+    keywords = set(schema) - {"$defs"}
+    if "$ref" in schema:
+        yield from _others(pointer, keywords, "$ref")
+    elif "anyOf" in schema:
+        yield from _others(pointer, keywords, "anyOf")
+    elif "enum" in schema or "const" in schema:
+        yield from _unsupported_values(pointer, schema, keywords)
+    else:
+        yield from _unsupported_type(pointer, schema, keywords)
 
 
 def _unsupported_values(pointer: str, schema: Schema, keywords: set[str]) -> Iterator[Unsupported]:
@@ -127,13 +124,6 @@ def _unsupported_object(pointer: str, schema: Schema) -> Iterator[Unsupported]:
 def _others(pointer: str, keywords: set[str], keyword: str) -> Iterator[Unsupported]:
     for other in sorted(keywords - {keyword}):
         yield Unsupported(f"{other} beside {keyword} is not enforced", pointer, other)
-
-
-def _children(pointer: str, schema: Schema) -> Iterator[tuple[str, Any]]:
-    if "items" in schema:
-        yield child_pointer(pointer, "items"), schema["items"]
-    for name, child in schema.get("properties", {}).items():
-        yield child_pointer(pointer, "properties", name), child
 
 
 def _has_type(value: Any, name: str) -> bool:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from constrain.backends._schema_walk import child_pointer
+from constrain.backends._json_schema import child_pointer, read_text
 from constrain.backends._xgrammar_ebnf import regex_ebnf, unsupported_ebnf
 from constrain.backends._xgrammar_json import unsupported_schema
 from constrain.errors import Unsupported
@@ -24,7 +24,8 @@ def unsupported_tag(tag: Any) -> list[Unsupported]:
         if name == "json_schema":
             if set(place) - {"type", "json_schema"}:
                 found.append(Unsupported("options beside json_schema", pointer, "json_schema"))
-            for item in unsupported_schema(place.get("json_schema")):
+            schema = read_text(place.get("json_schema"))
+            for item in map(schema.at_home, unsupported_schema(schema)):
                 found.append(Unsupported(item.reason, f"{pointer}/json_schema{item.pointer}", item.keyword))
         elif name == "grammar":
             found += unsupported_ebnf(str(place.get("grammar")))
@@ -36,6 +37,8 @@ def unsupported_tag(tag: Any) -> list[Unsupported]:
 def portable_tag(tag: Any) -> str:
     """``tag`` as JSON text, with its regular expressions in Python's dialect, as everywhere in constrain."""
     for _, place in list(_formats(tag)):
+        if place["type"] == "json_schema":
+            place["json_schema"] = read_text(place["json_schema"]).schema
         if place["type"] == "regex" and isinstance(place.get("pattern"), str):
             place["grammar"] = regex_ebnf(parse_regex(place.pop("pattern")))
             place["type"] = "grammar"

@@ -1,9 +1,11 @@
 """The backend that picks, for each spec, a library that enforces it."""
 
 import threading
+from dataclasses import replace
 
 from constrain.backend import Backend
 from constrain.backends import make_backend
+from constrain.backends._described import DescribedGrammar
 from constrain.errors import Unsupported, UnsupportedGrammarError
 from constrain.grammar import CompiledGrammar
 from constrain.grammar_spec import GrammarSpec
@@ -32,36 +34,52 @@ class AutoBackend(Backend):
 
     def compile(self, grammar_spec: GrammarSpec) -> CompiledGrammar:
         refusals: dict[str, list[Unsupported]] = {}
-        for name in _ORDER.get(grammar_spec.kind, _BOTH):
+        for name in _order(grammar_spec):
             try:
-                return self._backend(name).compile(grammar_spec)
+                compiled = self.library(name).compile(replace(grammar_spec, unsupported="error"))
             except UnsupportedGrammarError as exc:
                 refusals[name] = list(exc.unsupported) or [Unsupported(str(exc))]
+            else:
+                return DescribedGrammar(compiled, grammar_spec, _reason(grammar_spec, refusals))
+        if grammar_spec.unsupported == "ignore":
+            compiled = self.library(_order(grammar_spec)[0]).compile(grammar_spec)
+            return DescribedGrammar(compiled, grammar_spec, f"no backend enforces all of it; {compiled.backend_reason}")
         raise _refusal(refusals)
 
     def explain(self, grammar_spec: GrammarSpec) -> tuple[str, str]:
         """The backend that ``compile`` would use, and why. Raises ``UnsupportedGrammarError`` if there is none."""
         chosen, refusals = self._choose(grammar_spec)
-        if chosen is None:
-            raise _refusal(refusals)
-        if not refusals:
-            return chosen, f"the first choice for {grammar_spec.kind}, and it enforces all of it"
-        return chosen, f"it enforces all of it; {_message(refusals)}"
+        if chosen is not None:
+            return chosen, _reason(grammar_spec, refusals)
+        if grammar_spec.unsupported == "ignore":
+            return _order(grammar_spec)[0], "no backend enforces all of it, and the rest is to be ignored"
+        raise _refusal(refusals)
 
     def _choose(self, grammar_spec: GrammarSpec) -> tuple[str | None, dict[str, list[Unsupported]]]:
         refusals: dict[str, list[Unsupported]] = {}
-        for name in _ORDER.get(grammar_spec.kind, _BOTH):
-            unsupported = self._backend(name).unsupported(grammar_spec)
+        for name in _order(grammar_spec):
+            unsupported = self.library(name).unsupported(grammar_spec)
             if not unsupported:
                 return name, refusals
             refusals[name] = unsupported
         return None, refusals
 
-    def _backend(self, name: str) -> Backend:
+    def library(self, name: str) -> Backend:
+        """The backend called ``name``, made when it is first needed."""
         with self._lock:
             if name not in self._backends:
                 self._backends[name] = make_backend(name, self.vocabulary)
             return self._backends[name]
+
+
+def _order(grammar_spec: GrammarSpec) -> tuple[str, ...]:
+    return _ORDER.get(grammar_spec.kind, _BOTH)
+
+
+def _reason(grammar_spec: GrammarSpec, refusals: dict[str, list[Unsupported]]) -> str:
+    if not refusals:
+        return f"the first choice for {grammar_spec.kind}, and it enforces all of it"
+    return f"it enforces all of it; {_message(refusals)}"
 
 
 def _refusal(refusals: dict[str, list[Unsupported]]) -> UnsupportedGrammarError:

@@ -5,21 +5,25 @@ import json
 import re
 import threading
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from constrain.backend import Backend, unsupported_error
+from constrain.backends._described import compile_without
+from constrain.backends._json_schema import read_schema, read_text
 from constrain.backends._llguidance_json import json_grammar, unsupported_schema
 from constrain.backends._llguidance_lark import embedded_schemas, unsupported_lark
-from constrain.backends._schema_walk import reachable_schemas
 from constrain.backends._stopping import StoppingGrammar
 from constrain.errors import BackendError, InvalidGrammarError, Unsupported, VocabularyError
 from constrain.grammar import CompiledGrammar, RowState
 from constrain.grammar_spec import GrammarSpec, JsonForm
 from constrain.regex import Alternation, Chars, Concat, Node, Repeat, parse_regex
 from constrain.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from constrain.schema.rewrite import Rewritten
 
 _KINDS = ("json_schema", "json_object", "regex", "choice", "lark")
 
@@ -41,6 +45,8 @@ class LLGuidanceBackend(Backend):
         return outcome if isinstance(outcome, list) else []
 
     def compile(self, grammar_spec: GrammarSpec) -> CompiledGrammar:
+        if grammar_spec.unsupported == "ignore":
+            return compile_without(self, grammar_spec)
         outcome = self._try_compile(grammar_spec)
         if isinstance(outcome, list):
             raise unsupported_error(self.name, outcome)
@@ -72,7 +78,8 @@ class LLGuidanceBackend(Backend):
         if probe.is_error() and not _is_dead_end(probe):
             return [Unsupported(f"llguidance gives up at the first token: {_first_line(probe.get_error())}")]
         if probe.is_error() and grammar_spec.kind == "json_schema":
-            return [Unsupported("no value of this schema can be begun: it is unsatisfiable, or recurs without end")]
+            reason = "no value of this schema can be begun: it is unsatisfiable, or recurs without end"
+            return [_schema_refusal(read_schema(grammar_spec), reason)]
         return matcher
 
 
@@ -212,7 +219,8 @@ def _is_dead_end(matcher: Any) -> bool:
 
 def _static_problems(grammar_spec: GrammarSpec) -> list[Unsupported]:
     if grammar_spec.kind == "json_schema":
-        return unsupported_schema(json.loads(grammar_spec.text))
+        schema = read_schema(grammar_spec)
+        return [schema.at_home(item) for item in unsupported_schema(schema)]
     if grammar_spec.kind == "lark":
         return unsupported_lark(grammar_spec.text)
     return []
@@ -222,9 +230,9 @@ def _lark_of(grammar_spec: GrammarSpec) -> str:
     form = grammar_spec.form or JsonForm()
     match grammar_spec.kind:
         case "json_schema":
-            return json_grammar(json.loads(grammar_spec.text), form)
+            return json_grammar(read_schema(grammar_spec), form)
         case "json_object":
-            return json_grammar({"type": "object"}, form)
+            return json_grammar(read_text({"type": "object"}), form)
         case "regex":
             return f"start: /{_rust_regex(parse_regex(grammar_spec.text))}/"
         case "choice":
@@ -261,7 +269,7 @@ def _refusals(grammar_spec: GrammarSpec, message: str) -> list[Unsupported]:
     """The reasons in an error ``message``; raises ``InvalidGrammarError`` for a Lark text that does not parse."""
     line = _first_line(message).removeprefix("failed to compile JSON schema: ")
     if grammar_spec.kind == "json_schema":
-        return _schema_refusals(json.loads(grammar_spec.text), line)
+        return [_schema_refusal(read_schema(grammar_spec), line)]
     if grammar_spec.kind == "lark" and "JSON schema" not in message and "panic" not in message:
         position = _position(grammar_spec.text, message)
         line = message.strip().partition("\n")[0]
@@ -269,16 +277,16 @@ def _refusals(grammar_spec: GrammarSpec, message: str) -> list[Unsupported]:
     return [Unsupported(line)]
 
 
-def _schema_refusals(schema: Any, line: str) -> list[Unsupported]:
+def _schema_refusal(schema: "Rewritten", line: str) -> Unsupported:
+    """What llguidance itself said, at the first place with a keyword that its message names."""
     listed = re.search(r"Unimplemented keys: (\[.*\])", line)
-    keywords = json.loads(listed[1]) if listed else re.findall(r"^(\w+) constraints|for '(\w+)'|^(\w+):? ", line)
-    found = []
-    for keyword in (k if isinstance(k, str) else next(filter(None, k), "") for k in keywords):
-        places = reachable_schemas(schema).places if isinstance(schema, dict) else []
-        pointer = next((place.pointer for place in places if keyword in place.schema), None)
-        if pointer is not None:
-            found.append(Unsupported(line, pointer, keyword))
-    return found or [Unsupported(line)]
+    words = (
+        json.loads(listed[1]) if listed else re.findall(r"\w+", line.replace("patternProperty", "patternProperties"))
+    )
+    uses = [use for use in schema.uses if use.effective]
+    named = [use for word in words for use in uses if use.keyword == word]
+    first = next(iter([*named, *uses]), None)
+    return schema.at_home(first.unsupported(line)) if first is not None else Unsupported(line)
 
 
 _PLACE = re.compile(r"^(?:at )?(\d+)\((\d+)\): ")

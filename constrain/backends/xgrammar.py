@@ -9,6 +9,8 @@ import torch
 import xgrammar
 
 from constrain.backend import Backend
+from constrain.backends._described import compile_without
+from constrain.backends._json_schema import read_schema
 from constrain.backends._stopping import StoppingGrammar
 from constrain.backends._xgrammar_ebnf import (
     choice_ebnf,
@@ -52,7 +54,8 @@ class XGrammarBackend(Backend):
     def unsupported(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
         match grammar_spec.kind:
             case "json_schema":
-                return unsupported_schema(json.loads(grammar_spec.text))
+                schema = read_schema(grammar_spec)
+                return [schema.at_home(item) for item in unsupported_schema(schema)]
             case "ebnf":
                 return unsupported_ebnf(grammar_spec.text)
             case "structural_tag":
@@ -68,6 +71,8 @@ class XGrammarBackend(Backend):
                 return []
 
     def compile(self, grammar_spec: GrammarSpec) -> CompiledGrammar:
+        if grammar_spec.unsupported == "ignore":
+            return compile_without(self, grammar_spec)
         self.require_supported(grammar_spec)
         grammar = self._grammar(grammar_spec)
         compiled = _known_errors(self._compiler.compile_grammar, grammar)
@@ -78,7 +83,9 @@ class XGrammarBackend(Backend):
         text = grammar_spec.text
         match grammar_spec.kind:
             case "json_schema":
-                printed = without_open_escapes(_json_ebnf(json.loads(text), grammar_spec.form or JsonForm()))
+                printed = without_open_escapes(
+                    _json_ebnf(read_schema(grammar_spec).schema, grammar_spec.form or JsonForm())
+                )
             case "json_object":
                 printed = without_open_escapes(_json_ebnf({"type": "object"}, grammar_spec.form or JsonForm()))
             case "regex":

@@ -109,7 +109,8 @@ def inventory(graph: SchemaGraph, *, assert_formats: bool = False) -> list[Keywo
     for node in graph.nodes:
         for use in _uses_of(node, assert_formats, evaluates):
             known = uses.get(use.pointer)
-            if known is None or (use.effective and not known.effective):
+            # A false subschema shares its pointer with the keyword that holds it, which knows whether it counts.
+            if known is None or (use.effective and not known.effective and use.keyword == known.keyword):
                 uses[use.pointer] = use
     return list(uses.values())
 

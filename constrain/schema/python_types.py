@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
 
-from constrain.errors import InvalidGrammarError, InvalidSchemaError, InvalidValueError
+from constrain.errors import InvalidGrammarError, InvalidSchemaError
 from constrain.grammar_spec import GrammarSpec, JsonForm, choice, json_schema, regex
+from constrain.schema.decoders import PlainDecoder, TypeDecoder
 from constrain.schema.functions import Complete, arguments_adapter
 from constrain.schema.pydantic_schema import type_schema
-from constrain.schema.validate import read_value, validator_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def as_constraint(obj: Any, *, form: JsonForm | None = None) -> Constraint:
     if isinstance(obj, Constraint):
         return obj
     if isinstance(obj, GrammarSpec):
-        return Constraint(obj, partial(_decode_spec, obj))
+        return Constraint(obj, PlainDecoder(obj))
     if isinstance(obj, str):
         return as_constraint(_schema_text(obj, form))
     if isinstance(obj, Mapping):
@@ -111,11 +111,11 @@ def _typed_constraint(obj: Any, form: JsonForm | None) -> Constraint:
     else:
         adapter, complete = _adapter_of(obj, name), None
     try:
-        grammar_spec = json_schema(type_schema(adapter, name), form=form)
+        grammar_spec = json_schema(type_schema(adapter, name), form=form, assert_formats=True)
     except InvalidSchemaError as exc:
         message = f"{name} gives a schema that cannot be used: {exc}"
         raise InvalidSchemaError(message, pointer=exc.pointer, position=exc.position) from exc
-    return Constraint(grammar_spec, partial(_decode_type, grammar_spec, adapter, name, complete))
+    return Constraint(grammar_spec, TypeDecoder(grammar_spec, adapter, name, complete))
 
 
 def _adapter_of(obj: Any, name: str) -> TypeAdapter[Any]:
@@ -132,28 +132,3 @@ def _adapter_of(obj: Any, name: str) -> TypeAdapter[Any]:
 def _name_of(obj: Any) -> str:
     name = getattr(obj, "__name__", None)
     return name if isinstance(name, str) else f"{obj!r:.80}"
-
-
-def _decode_type(
-    grammar_spec: GrammarSpec, adapter: TypeAdapter[Any], name: str, complete: Complete | None, text: str
-) -> Any:
-    validator_for(grammar_spec.text).check(text)
-    try:
-        value = adapter.validate_json(text)
-    except ValidationError as exc:
-        raise InvalidValueError(
-            f"the output follows the JSON schema of {name}, but a rule of the type itself, which no schema says, "
-            f"refuses it: {exc}"
-        ) from exc
-    return value if complete is None else complete(value)
-
-
-def _decode_spec(grammar_spec: GrammarSpec, text: str) -> Any:
-    if grammar_spec.kind in ("json_schema", "json_object"):
-        validator_for(grammar_spec.text or '{"type":"object"}').check(text)
-        return read_value(text)
-    if grammar_spec.kind == "choice" and text not in read_value(grammar_spec.text):
-        raise InvalidValueError(f"constrain let {text!r:.200} through, none of the choices: a bug of constrain")
-    if grammar_spec.kind == "regex" and re.fullmatch(grammar_spec.text, text) is None:
-        raise InvalidValueError(f"constrain let {text!r:.200} through against {grammar_spec!r}: a bug of constrain")
-    return text

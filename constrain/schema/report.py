@@ -7,8 +7,8 @@ from typing import Any, Literal
 from constrain.errors import Unsupported
 from constrain.schema.inventory import KeywordUse, effective
 
-Enforcement = Literal["grammar", "check", "annotation", "unsupported"]
-"""By the grammar; by a check during decoding; nothing to enforce; not enforced."""
+Enforcement = Literal["grammar", "check", "annotation", "unsupported", "ignored"]
+"""By the grammar; by a check during decoding; nothing to enforce; not enforced; not enforced, as the caller wants."""
 
 SchemaSupport = Callable[[KeywordUse], Unsupported | None]
 """What a backend enforces exactly, one keyword at a time: None is a promise, otherwise ``use.unsupported(reason)``.
@@ -52,9 +52,14 @@ class SchemaReport:
         return [entry for entry in self.entries if entry.enforcement == "unsupported"]
 
     @property
+    def ignored(self) -> list[KeywordReport]:
+        """The keywords that nothing enforces, as the caller wants."""
+        return [entry for entry in self.entries if entry.enforcement == "ignored"]
+
+    @property
     def exact(self) -> bool:
         """Whether every keyword that can refuse a value is enforced."""
-        return not self.unsupported
+        return not self.unsupported and not self.ignored
 
     def to_json(self) -> dict[str, Any]:
         """The report as JSON data."""
@@ -71,13 +76,13 @@ class SchemaReport:
         lines = [f"backend: {self.backend}{f' ({self.reason})' if self.reason else ''}"]
         lines += [f"{name}: {value}" for name, value in self.defaults.items()]
         width = max((len(entry.pointer) for entry in self.entries), default=0)
-        for enforcement in ("unsupported", "check", "grammar"):
+        for enforcement in ("unsupported", "ignored", "check", "grammar"):
             for entry in self.entries:
                 if entry.enforcement == enforcement:
                     lines.append(f"{enforcement:11}  {entry.pointer or '/':{min(width, 60)}}  {entry.reason}".rstrip())
         num_annotations = sum(entry.enforcement == "annotation" for entry in self.entries)
         lines.append(f"{num_annotations} annotation{'' if num_annotations == 1 else 's'}, with nothing to enforce")
-        count = len(self.unsupported)
+        count = len(self.unsupported) + len(self.ignored)
         missing = f"{count} keyword{' is' if count == 1 else 's are'} not enforced"
         lines.append("every keyword is enforced" if self.exact else missing)
         return "\n".join(lines)
@@ -96,15 +101,29 @@ def schema_report(
     backend: str,
     reason: str = "",
     checked: Collection[str] = (),
+    rules: Mapping[str, str] | None = None,
+    ignored: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
 ) -> SchemaReport:
-    """The report on ``uses``, given what the grammar does not enforce and the pointers that a check takes over."""
-    reasons = {item.pointer: item.reason for item in unsupported}
-    entries = [_entry(use, reasons, checked) for use in uses]
+    """The report on ``uses``, given what the grammar does not enforce.
+
+    Of that, a check takes over the pointers ``checked``, and the caller wants those in ``ignored`` ignored. ``rules``
+    names, by pointer, the rule that has put other keywords in the place of one.
+    """
+    reasons: dict[str, str] = {}
+    for item in unsupported:
+        reasons[item.pointer] = "; ".join(filter(None, (reasons.get(item.pointer), item.reason)))
+    entries = [_entry(use, reasons, checked, rules or {}, ignored) for use in uses]
     return SchemaReport(tuple(entries), backend, reason, dict(defaults or {}))
 
 
-def _entry(use: KeywordUse, reasons: Mapping[str, str], checked: Collection[str]) -> KeywordReport:
+def _entry(
+    use: KeywordUse,
+    reasons: Mapping[str, str],
+    checked: Collection[str],
+    rules: Mapping[str, str],
+    ignored: Collection[str],
+) -> KeywordReport:
     if not use.effective:
         return KeywordReport(use.pointer, use.keyword, "annotation", use.reason)
     for place in _outwards(use.pointer):
@@ -112,8 +131,10 @@ def _entry(use: KeywordUse, reasons: Mapping[str, str], checked: Collection[str]
         if place in checked:
             return KeywordReport(use.pointer, use.keyword, "check", inside or reasons.get(place, ""))
         if place in reasons:
-            return KeywordReport(use.pointer, use.keyword, "unsupported", inside or reasons[place])
-    return KeywordReport(use.pointer, use.keyword, "grammar")
+            enforcement: Enforcement = "ignored" if place in ignored else "unsupported"
+            return KeywordReport(use.pointer, use.keyword, enforcement, inside or reasons[place])
+    rule = next((rules[place] for place in _outwards(use.pointer) if place in rules), None)
+    return KeywordReport(use.pointer, use.keyword, "grammar", f"as {rule}" if rule is not None else "")
 
 
 def _outwards(pointer: str) -> Iterator[str]:
@@ -121,3 +142,4 @@ def _outwards(pointer: str) -> Iterator[str]:
     while pointer:
         yield pointer
         pointer = pointer.rpartition("/")[0]
+    yield ""

@@ -57,7 +57,7 @@ def valid_of(matcher: Any) -> set[int]:
 
 
 def schema_spec(schema: object, **form: Any) -> GrammarSpec:
-    return GrammarSpec("json_schema", json.dumps(schema), JsonForm(**form))
+    return GrammarSpec("json_schema", json.dumps(schema), JsonForm(**form), assert_formats=True)
 
 
 def start(grammar_spec: GrammarSpec) -> Grammar:
@@ -185,8 +185,8 @@ def test_no_string_is_invalid_json_or_no_text(text: str | bytes) -> None:
 
 def test_a_schema_cannot_switch_checks_off() -> None:
     evil = {"x-guidance": {"lenient": True, "coerce_one_of": True}}
-    assert refusal({**evil, "oneOf": [{"minimum": 3}, {"maximum": 5}]}) == ("", "oneOf")
-    assert refusal({**evil, "properties": {"a": {**evil, "not": {}}}}) == ("/properties/a", "not")
+    assert refusal({**evil, "oneOf": [{"multipleOf": 3}, {"multipleOf": 5}]}) == ("/oneOf", "oneOf")
+    assert refusal({**evil, "properties": {"a": {**evil, "uniqueItems": True}}})[0] == "/properties/a/uniqueItems"
     assert takes(schema_spec({**evil, "const": {"x-guidance": 1}}), '{"x-guidance":1}')
     assert not takes(schema_spec({"properties": {"x-guidance": {"type": "null"}}}), '{"x-guidance":1}')
 
@@ -194,24 +194,21 @@ def test_a_schema_cannot_switch_checks_off() -> None:
 @pytest.mark.parametrize(
     ("schema", "place"),
     [
-        ({"type": "object", "minProperties": 2}, ("", "minProperties")),
-        ({"type": "string", "format": "hostname"}, ("", "format")),
-        ({"items": {"format": "x"}}, ("/items", "format")),
-        ({"type": "integer", "multipleOf": 9999991}, ("", "multipleOf")),
-        ({"allOf": [{"multipleOf": 9973}, {"multipleOf": 9967}]}, ("", "multipleOf")),
-        ({"properties": {"a/b": {"uniqueItems": True}}}, ("/properties/a~1b", "uniqueItems")),
-        ({"$ref": "#/x", "x": {"if": {}}}, ("/x", "if")),
-        ({"pattern": "a\\"}, ("", "pattern")),
-        ({"pattern": "(?i)a"}, ("", "pattern")),
-        ({"pattern": "[[a]]"}, ("", "pattern")),
-        ({"patternProperties": {"[a&&b]": {}}}, ("", "patternProperties")),
-        ({"const": "\x01"}, ("", "const")),
-        ({"properties": {"\x7f": {}}}, ("", "properties")),
-        ({"$defs": {"a": {"$anchor": "x", "format": "date"}}, "$ref": "#x"}, ("/$defs/a", "format")),
-        ({"minLength": 2.0}, ("", "minLength")),
-        ({"$ref": "#"}, ("", None)),
-        ({"enum": []}, ("", None)),
-        (False, ("", None)),
+        ({"type": "object", "minProperties": 2}, ("/minProperties", "minProperties")),
+        ({"type": "string", "format": "hostname"}, ("/format", "format")),
+        ({"items": {"format": "x"}}, ("/items/format", "format")),
+        ({"type": "integer", "multipleOf": 9999991}, ("/multipleOf", "multipleOf")),
+        ({"allOf": [{"multipleOf": 9973}, {"multipleOf": 9967}]}, ("/allOf/0/multipleOf", "multipleOf")),
+        ({"properties": {"a/b": {"uniqueItems": True}}}, ("/properties/a~1b/uniqueItems", "uniqueItems")),
+        ({"$ref": "#/x", "x": {"not": {"pattern": "a"}}}, ("/x/not", "not")),
+        ({"pattern": "(?=a)"}, ("/pattern", "pattern")),
+        ({"patternProperties": {"[a&&b]": {}}}, ("/patternProperties", "patternProperties")),
+        ({"const": "\x01"}, ("/const", "const")),
+        ({"properties": {"\x7f": {"type": "null"}}}, ("/properties", "properties")),
+        ({"$defs": {"a": {"$anchor": "x", "format": "x"}}, "$ref": "#x"}, ("/$defs/a/format", "format")),
+        ({"enum": []}, ("/enum", "enum")),
+        ({"not": {}}, ("/not", "not")),
+        (False, ("", "false")),
     ],
 )
 def test_holes_are_refused_with_their_place(schema: object, place: tuple[str, str | None]) -> None:
@@ -224,6 +221,8 @@ def test_holes_are_refused_with_their_place(schema: object, place: tuple[str, st
         True,
         {},
         {"uniqueItems": False},
+        {"minLength": 2.0},
+        {"$defs": {"a": {"$anchor": "x", "format": "date"}}, "$ref": "#x"},
         {"minProperties": 1},
         {"minProperties": 2, "required": ["a", "b"]},
         {"multipleOf": MAX_MULTIPLE},

@@ -301,15 +301,21 @@ def test_whitespace_is_written_as_asked(form: dict[str, Any], good: list[str], b
 @pytest.mark.parametrize(
     ("schema", "place"),
     [
-        ({"type": "object", "properties": {"a": {"not": {}}}, "additionalProperties": False}, ("/properties/a", "not")),
-        ({"type": "array", "items": {"$ref": "#"}}, ("/items", "$ref")),
+        (
+            {"type": "object", "properties": {"a": {"contains": {"type": "null"}}}, "additionalProperties": False},
+            ("/properties/a/contains", "contains"),
+        ),
+        ({"type": "integer", "maximum": 1e99}, ("/maximum", "maximum")),
         ({"type": "object"}, ("", "additionalProperties")),
         ({"type": "array"}, ("", None)),
         ({"type": ["null", "string"]}, ("", None)),
-        ({"anyOf": [{"type": "null"}, {"type": "string", "pattern": "a"}]}, ("/anyOf/1", "pattern")),
-        ({"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer", "multipleOf": 2}}}, ("/$defs/a", "multipleOf")),
-        ({"enum": ['a"']}, ("", "enum")),
-        ({"enum": [1.5]}, ("", "enum")),
+        ({"anyOf": [{"type": "null"}, {"type": "string", "pattern": "a"}]}, ("/anyOf/1/pattern", "pattern")),
+        (
+            {"$ref": "#/$defs/a", "$defs": {"a": {"type": "integer", "multipleOf": 2}}},
+            ("/$defs/a/multipleOf", "multipleOf"),
+        ),
+        ({"enum": ['a"']}, ("/enum", "enum")),
+        ({"enum": [1.5]}, ("/enum", "enum")),
         (True, ("", None)),
     ],
 )

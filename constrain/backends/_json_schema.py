@@ -1,0 +1,88 @@
+"""The JSON schema of a spec as its backend reads it, and what the backend says of it, in the words of the original."""
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from constrain.backend import Backend, unsupported_error
+from constrain.errors import Unsupported
+from constrain.grammar_spec import GrammarSpec
+
+if TYPE_CHECKING:
+    from constrain.schema.inventory import KeywordUse
+    from constrain.schema.rewrite import Rewritten
+
+_READ_BY = {
+    "properties": ("additionalProperties",),
+    "patternProperties": ("additionalProperties",),
+    "prefixItems": ("items",),
+    "items": ("additionalItems",),
+}
+"""What means something else where the keyword is gone, and goes with it."""
+
+
+def read_schema(grammar_spec: GrammarSpec) -> "Rewritten":
+    """The schema of ``grammar_spec``, rewritten by rules that are equivalences; cached."""
+    from constrain.schema.rewrite import rewritten
+
+    return rewritten(grammar_spec.text, grammar_spec.assert_formats)
+
+
+def read_text(schema: Any) -> "Rewritten":
+    """A schema that stands inside another kind of spec; formats decide."""
+    from constrain.schema.rewrite import rewritten
+
+    return rewritten(json.dumps(schema), True)
+
+
+def each_keyword(schema: "Rewritten", support: Callable[["KeywordUse"], Unsupported | None]) -> Iterable[Unsupported]:
+    """What ``support`` says of each keyword that must be enforced."""
+    for use in schema.uses:
+        answer = support(use) if use.effective else None
+        if answer is not None:
+            yield answer
+
+
+def enforceable(grammar_spec: GrammarSpec, backend: Backend) -> tuple[GrammarSpec, list[Unsupported]]:
+    """The strict spec that is left of one with ``unsupported="ignore"``, and what was left out for ``backend``.
+
+    Raises ``UnsupportedGrammarError`` where what is unsupported cannot be left out.
+    """
+    strict = replace(grammar_spec, unsupported="error")
+    ignored: list[Unsupported] = []
+    while missing := backend.unsupported(strict):
+        schema = json.loads(strict.text)
+        if not any([_take_out_(schema, item) for item in missing]):
+            raise unsupported_error(backend.name, missing)
+        text = json.dumps(schema, ensure_ascii=False, separators=(",", ":"))
+        strict = replace(strict, text=text)
+        ignored += missing
+    return strict, ignored
+
+
+def _take_out_(schema: Any, item: Unsupported) -> bool:
+    """Delete the keyword at the pointer of ``item``, or what is in a subschema there; whether anything was."""
+    *path, last = [token.replace("~1", "/").replace("~0", "~") for token in item.pointer.split("/")[1:]] or [""]
+    place = schema
+    for token in path:
+        place = place[int(token)] if isinstance(place, list) else place.get(token)
+        if not isinstance(place, dict | list):
+            return False
+    if last == item.keyword and isinstance(place, dict):
+        for keyword in (last, *_READ_BY.get(last, ())):
+            place.pop(keyword, None)
+        return True
+    inner = place if not item.pointer else place[int(last)] if isinstance(place, list) else place.get(last)
+    if not isinstance(inner, dict) or not inner:
+        return False
+    kept = {keyword: inner[keyword] for keyword in ("$schema", "$id", "$defs", "definitions") if keyword in inner}
+    changed = kept != inner
+    inner.clear()
+    inner.update(kept)
+    return changed
+
+
+def child_pointer(pointer: str, *names: str | int) -> str:
+    """``pointer`` with ``names`` appended, escaped as RFC 6901 wants."""
+    return pointer + "".join("/" + str(name).replace("~", "~0").replace("/", "~1") for name in names)
