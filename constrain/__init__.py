@@ -24,6 +24,7 @@ from constrain.errors import (
     SourceError,
     Unsupported,
     UnsupportedGrammarError,
+    UnsupportedModelError,
     VocabularyError,
 )
 from constrain.generate import generate
@@ -42,7 +43,7 @@ from constrain.grammar_spec import (
 from constrain.request import Request
 from constrain.result import GenerationResult, Timings
 from constrain.sampling.params import SamplingParams
-from constrain.source import FunctionSource, LogitsSource, SequenceView
+from constrain.source import FunctionSource, HiddenStates, LogitsSource, SequenceView
 from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ __all__ = [
     "Grammar",
     "GrammarCompiler",
     "GrammarSpec",
+    "HiddenStates",
     "InvalidGrammarError",
     "InvalidInputError",
     "InvalidPromptError",
@@ -85,6 +87,7 @@ __all__ = [
     "TransformersSource",
     "Unsupported",
     "UnsupportedGrammarError",
+    "UnsupportedModelError",
     "Vocabulary",
     "VocabularyError",
     "as_constraint",
