@@ -24,6 +24,7 @@ from constrain.errors import (
     SourceError,
     Unsupported,
     UnsupportedGrammarError,
+    UnsupportedModelError,
     VocabularyError,
 )
 from constrain.generate import generate
@@ -42,12 +43,13 @@ from constrain.grammar_spec import (
 from constrain.request import Request
 from constrain.result import GenerationResult, Timings
 from constrain.sampling.params import SamplingParams
-from constrain.source import FunctionSource, LogitsSource, SequenceView
+from constrain.source import FunctionSource, HiddenStates, LogitsSource, SequenceView
 from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from constrain.backends import make_backend
     from constrain.hf import TransformersSource
+    from constrain.inspect import inspect_schema
     from constrain.schema import Constraint, as_constraint, as_grammar_spec
 
 __version__ = "0.1.0"
@@ -66,6 +68,7 @@ __all__ = [
     "Grammar",
     "GrammarCompiler",
     "GrammarSpec",
+    "HiddenStates",
     "InvalidGrammarError",
     "InvalidInputError",
     "InvalidPromptError",
@@ -85,6 +88,7 @@ __all__ = [
     "TransformersSource",
     "Unsupported",
     "UnsupportedGrammarError",
+    "UnsupportedModelError",
     "Vocabulary",
     "VocabularyError",
     "as_constraint",
@@ -92,6 +96,7 @@ __all__ = [
     "choice",
     "ebnf",
     "generate",
+    "inspect_schema",
     "json_object",
     "json_schema",
     "lark",
@@ -106,6 +111,7 @@ _LAZY = {
     "TransformersSource": "constrain.hf",
     "as_constraint": "constrain.schema",
     "as_grammar_spec": "constrain.schema",
+    "inspect_schema": "constrain.inspect",
     "make_backend": "constrain.backends",
 }
 

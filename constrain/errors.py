@@ -64,11 +64,15 @@ class UnsupportedGrammarError(InvalidInputError):
 
 
 class LimitExceededError(InvalidInputError):
-    """A constraint or a prompt larger than the limit that the message names."""
+    """A constraint, a prompt or a batch larger than the limit that the message names."""
 
 
 class VocabularyError(InvalidInputError):
     """A vocabulary that contradicts itself, its tokenizer or the model's logits."""
+
+
+class UnsupportedModelError(InvalidInputError):
+    """A model that cannot do what is asked of it: its cache cannot be rolled back, or its attention takes no mask."""
 
 
 class InvalidPromptError(InvalidInputError):

@@ -66,7 +66,10 @@ def _chosen(grammar_spec: GrammarSpec, backend: Backend) -> tuple[str, str, list
     strict = replace(grammar_spec, unsupported="error")
     missing = backend.unsupported(strict)
     if missing and grammar_spec.unsupported == "error":
-        return backend.name, "it cannot enforce all of the schema", missing, []
+        if not isinstance(backend, AutoBackend):
+            return backend.name, "it cannot enforce all of the schema", missing, []
+        first = backend.library(backend.order(strict)[0])
+        return backend.name, f"no backend enforces all of it; {first.name} lacks", first.unsupported(strict), []
     name, reason = backend.name, "as asked"
     if isinstance(backend, AutoBackend):
         name, reason = backend.explain(grammar_spec)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from constrain.errors import SourceError
+from constrain.errors import InvalidInputError, SourceError
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,11 +17,27 @@ class SequenceView:
     ``slot`` names the request for as long as it lives; a source that caches keys and values compares ``token_ids``
     with what it has seen in that slot and drops what differs. ``token_ids`` is prompt, output and draft; the caller
     may change the list after the call. ``num_logits`` rows are wanted, those that follow the last ``num_logits`` ids.
+    With ``hidden_states`` the source also keeps the model's inner states for :meth:`LogitsSource.hidden_states`.
     """
 
     slot: int
     token_ids: Sequence[int]
     num_logits: int = 1
+    hidden_states: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HiddenStates:
+    """The model's inner states at the positions that one call computed for one slot.
+
+    ``states`` is [layers, positions, H], for the positions ``start`` to the end of the view's token ids; the last
+    ``num_logits`` of them belong to the rows of the logits. Positions before ``start`` were in the cache and are not
+    computed again, so a draft model that reads every position (EAGLE) asks from the first call on and keeps its own
+    cache, cut to ``start``; one that reads the last position only (Medusa) takes ``states[:, -1]``.
+    """
+
+    start: int
+    states: torch.Tensor
 
 
 class LogitsSource(ABC):
@@ -38,6 +54,11 @@ class LogitsSource(ABC):
         return None
 
     @property
+    def max_rows(self) -> int | None:
+        """The most slots that it serves at one time; None where there is no limit."""
+        return None
+
+    @property
     def device(self) -> torch.device:
         """Where the logits are."""
         return torch.device("cpu")
@@ -45,6 +66,13 @@ class LogitsSource(ABC):
     @abstractmethod
     def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
         """Logits [N, V] in the order of ``views``, N = the sum of their ``num_logits``; any floating dtype."""
+
+    def hidden_states(self, slot: int) -> HiddenStates:
+        """What the last call computed inside the model for the view of ``slot``, which must have asked for it.
+
+        The tensors are the caller's to keep. ``InvalidInputError`` where the view did not ask or the source has none.
+        """
+        raise InvalidInputError(f"{type(self).__name__} gives no hidden states")
 
     def release(self, slot: int) -> None:  # noqa: B027  # doing nothing is right for a source without a cache
         """Forget ``slot``: its request has ended. Nothing to do for a source without a cache."""

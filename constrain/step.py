@@ -60,19 +60,19 @@ class Stepper:
     def take_tokens(self, batch: list[ActiveRequest]) -> list[int | ConstrainError]:
         """A token for each sequence, or why there is none; no grammar has been advanced."""
         started = time.perf_counter()
-        host_mask = self._bitmask.next_buffer()
-        masking = self._mask_thread.submit(self._fill_masks, batch, host_mask)
+        masking = self._start_masks(batch)
         try:
             logits, source_errors = self._forward(batch)
         finally:
             forward_done = time.perf_counter()
-            row_states, mask_s = masking.result()  # also if the source was interrupted: the buffer is in use until then
+            # Waited for also if the source was interrupted: the buffer is in use until then.
+            row_states, mask_s = masking.result() if masking is not None else ([RowState.FREE] * len(batch), 0.0)
         masks_done = time.perf_counter()
         for sequence in batch:
             sequence.timings.forward_s += forward_done - started
             sequence.timings.mask_s += mask_s
             sequence.timings.mask_wait_s += masks_done - forward_done
-        tokens, statuses = self._sample(batch, logits)
+        tokens, statuses = self._sample(batch, logits, is_masked=masking is not None)
         outcomes: list[int | ConstrainError] = []
         for row, sequence in enumerate(batch):
             failure = source_errors.get(row) or row_states[row]
@@ -82,6 +82,12 @@ class Stepper:
     def close(self) -> None:
         """Stop the mask thread."""
         self._mask_thread.shutdown()
+
+    def _start_masks(self, batch: list[ActiveRequest]) -> Future[tuple[list[RowState | ConstrainError], float]] | None:
+        """The masks being filled on their thread; None where no request has a constraint."""
+        if all(each.grammar is None for each in batch):
+            return None
+        return self._mask_thread.submit(self._fill_masks, batch, self._bitmask.next_buffer())
 
     def _fill_masks(
         self, batch: list[ActiveRequest], host_mask: torch.Tensor
@@ -122,9 +128,13 @@ class Stepper:
                 errors[row] = exc
         return torch.cat(rows), errors
 
-    def _sample(self, batch: list[ActiveRequest], logits: torch.Tensor) -> tuple[list[int], list[int]]:
-        logits = logits.to(self._source.device, torch.float32, copy=True)
-        apply_bitmask_(logits, self._bitmask.upload(len(batch)))
+    def _sample(
+        self, batch: list[ActiveRequest], logits: torch.Tensor, *, is_masked: bool
+    ) -> tuple[list[int], list[int]]:
+        # Ids past the vocabulary are never drawn. The logits are the source's: only a copy may be changed.
+        logits = logits[:, : self._vocabulary.size].to(self._source.device, torch.float32, copy=is_masked)
+        if is_masked:
+            apply_bitmask_(logits, self._bitmask.upload(len(batch)))
         tokens, status = sample(
             logits,
             [each.request.params for each in batch],

@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "conformance": {*CORE, "backends", "schema"},
     "cli": {"errors"},
     "__main__": {"cli"},
+    "inspect": {*CORE, "backends"},
     "__init__": {*CORE, "step", "sampling", "request", "result", "engine", "generate"},
 }
 # Inside a function, so that importing stays light: the doors to the heavy parts.
@@ -40,6 +41,7 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "grammar_spec": {"schema"},
     "backends": {"schema"},
     "engine": {"backends", "schema"},
+    "inspect": {"schema"},
     "generate": {"backends", "hf", "schema"},
     "conformance": {"hf"},
     "cli": {"conformance", "inspect"},

@@ -34,7 +34,7 @@ class AutoBackend(Backend):
 
     def compile(self, grammar_spec: GrammarSpec) -> CompiledGrammar:
         refusals: dict[str, list[Unsupported]] = {}
-        for name in _order(grammar_spec):
+        for name in self.order(grammar_spec):
             try:
                 compiled = self.library(name).compile(replace(grammar_spec, unsupported="error"))
             except UnsupportedGrammarError as exc:
@@ -42,7 +42,7 @@ class AutoBackend(Backend):
             else:
                 return DescribedGrammar(compiled, grammar_spec, _reason(grammar_spec, refusals))
         if grammar_spec.unsupported == "ignore":
-            compiled = self.library(_order(grammar_spec)[0]).compile(grammar_spec)
+            compiled = self.library(self.order(grammar_spec)[0]).compile(grammar_spec)
             return DescribedGrammar(compiled, grammar_spec, f"no backend enforces all of it; {compiled.backend_reason}")
         raise _refusal(refusals)
 
@@ -52,17 +52,22 @@ class AutoBackend(Backend):
         if chosen is not None:
             return chosen, _reason(grammar_spec, refusals)
         if grammar_spec.unsupported == "ignore":
-            return _order(grammar_spec)[0], "no backend enforces all of it, and the rest is to be ignored"
+            return self.order(grammar_spec)[0], "no backend enforces all of it, and the rest is to be ignored"
         raise _refusal(refusals)
 
     def _choose(self, grammar_spec: GrammarSpec) -> tuple[str | None, dict[str, list[Unsupported]]]:
         refusals: dict[str, list[Unsupported]] = {}
-        for name in _order(grammar_spec):
+        for name in self.order(grammar_spec):
             unsupported = self.library(name).unsupported(grammar_spec)
             if not unsupported:
                 return name, refusals
             refusals[name] = unsupported
         return None, refusals
+
+    @staticmethod
+    def order(grammar_spec: GrammarSpec) -> tuple[str, ...]:
+        """The names of the backends that are asked, in this order."""
+        return _ORDER.get(grammar_spec.kind, _BOTH)
 
     def library(self, name: str) -> Backend:
         """The backend called ``name``, made when it is first needed."""
@@ -70,10 +75,6 @@ class AutoBackend(Backend):
             if name not in self._backends:
                 self._backends[name] = make_backend(name, self.vocabulary)
             return self._backends[name]
-
-
-def _order(grammar_spec: GrammarSpec) -> tuple[str, ...]:
-    return _ORDER.get(grammar_spec.kind, _BOTH)
 
 
 def _reason(grammar_spec: GrammarSpec, refusals: dict[str, list[Unsupported]]) -> str:

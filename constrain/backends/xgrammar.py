@@ -80,14 +80,14 @@ class XGrammarBackend(Backend):
 
     def _grammar(self, grammar_spec: GrammarSpec) -> Any:
         """The grammar of ``grammar_spec``. Every kind passes through xgrammar's printed text, to be mended there."""
-        text = grammar_spec.text
+        text, form = grammar_spec.text, grammar_spec.form or JsonForm()
         match grammar_spec.kind:
             case "json_schema":
                 printed = without_open_escapes(
-                    _json_ebnf(read_schema(grammar_spec).schema, grammar_spec.form or JsonForm())
+                    _json_ebnf(read_schema(grammar_spec).schema, form)
                 )
             case "json_object":
-                printed = without_open_escapes(_json_ebnf({"type": "object"}, grammar_spec.form or JsonForm()))
+                printed = without_open_escapes(_json_ebnf({"type": "object"}, form))
             case "regex":
                 printed = regex_ebnf(parse_regex(text))
             case "choice":

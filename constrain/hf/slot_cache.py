@@ -9,43 +9,65 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache, CacheLayerMixin
 
+_FIRST_LENGTH = 256
+
 
 @dataclass(slots=True)
 class WritePlan:
     """Where the next forward pass writes, and what it reads; the same for every layer."""
 
-    rows: torch.Tensor  # [B, 1] int64
-    columns: torch.Tensor  # [B, Q] int64
-    read_rows: slice | torch.Tensor
+    rows: slice  # B rows side by side, so that reading them is a view and no copy
+    columns: (
+        slice | tuple[torch.Tensor, torch.Tensor]
+    )  # the same of each row, or (row, column) indices that give [B, Q]
     width: int  # columns read, from 0
+    past: int  # columns before the new ones, where all rows agree, else 0
 
 
 class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
-    """Buffers [rows, H, length, D] for every layer; the caller plans each write. Grows on ``reserve`` only."""
+    """Buffers [rows, H, length, D] for every layer; the caller plans each write. Grows on ``reserve`` only.
 
-    def __init__(self, num_layers: int) -> None:
+    ``max_rows`` and ``max_length`` bound what growing takes in advance; the caller keeps its requests below them.
+    """
+
+    def __init__(self, num_layers: int, max_rows: int | None = None, max_length: int | None = None) -> None:
         self.num_rows = 0
         self.length = 0
+        self.max_rows = max_rows
+        self.max_length = max_length
         self.plan: WritePlan | None = None
         super().__init__(layers=[_SlotLayer(self) for _ in range(num_layers)])
+
+    @property
+    def bytes_per_token(self) -> int:
+        """Of one column of one row, over all layers; 0 before the first write."""
+        buffers = [each for layer in self.layers if layer.keys is not None for each in (layer.keys, layer.values)]
+        return sum(each.shape[1] * each.shape[3] * each.element_size() for each in buffers)
 
     def reserve(self, num_rows: int, length: int) -> None:
         """Make room, at least doubling what grows."""
         if num_rows <= self.num_rows and length <= self.length:
             return
         if num_rows > self.num_rows:
-            self.num_rows = max(num_rows, 2 * self.num_rows)
+            self.num_rows = max(num_rows, _at_most(2 * self.num_rows, self.max_rows))
         if length > self.length:
-            self.length = max(length, 2 * self.length, 64)
+            self.length = max(length, _at_most(max(2 * self.length, _FIRST_LENGTH), self.max_length))
         for layer in self.layers:
             layer.resize(self.num_rows, self.length)
 
     def move(self, source_row: int, target_row: int, length: int) -> None:
         """Copy the first ``length`` columns of one row over another."""
         for layer in self.layers:
-            if layer.keys is not None:
-                layer.keys[target_row, :, :length] = layer.keys[source_row, :, :length]
-                layer.values[target_row, :, :length] = layer.values[source_row, :, :length]
+            for buffer in layer.buffers():
+                buffer[target_row, :, :length] = buffer[source_row, :, :length]
+
+    def swap(self, row: int, other: int, length: int) -> None:
+        """Exchange the first ``length`` columns of two rows."""
+        for layer in self.layers:
+            for buffer in layer.buffers():
+                kept = buffer[row, :, :length].clone()
+                buffer[row, :, :length] = buffer[other, :, :length]
+                buffer[other, :, :length] = kept
 
 
 class _SlotLayer(CacheLayerMixin):  # type: ignore[misc]
@@ -68,9 +90,17 @@ class _SlotLayer(CacheLayerMixin):  # type: ignore[misc]
             self.lazy_initialization(key_states, value_states)
         plan = self._owner.plan
         assert plan is not None and self.keys is not None and self.values is not None
-        self.keys[plan.rows, :, plan.columns] = key_states.transpose(1, 2)
-        self.values[plan.rows, :, plan.columns] = value_states.transpose(1, 2)
-        return self.keys[plan.read_rows, :, : plan.width], self.values[plan.read_rows, :, : plan.width]
+        if isinstance(plan.columns, slice):
+            self.keys[plan.rows, :, plan.columns] = key_states
+            self.values[plan.rows, :, plan.columns] = value_states
+        else:
+            rows, columns = plan.columns
+            self.keys[rows, :, columns] = key_states.transpose(1, 2)
+            self.values[rows, :, columns] = value_states.transpose(1, 2)
+        return self.keys[plan.rows, :, : plan.width], self.values[plan.rows, :, : plan.width]
+
+    def buffers(self) -> tuple[torch.Tensor, ...]:
+        return () if self.keys is None or self.values is None else (self.keys, self.values)
 
     def resize(self, num_rows: int, length: int) -> None:
         if self.keys is None or self.values is None:
@@ -82,13 +112,18 @@ class _SlotLayer(CacheLayerMixin):  # type: ignore[misc]
         return (self._owner.plan.width if self._owner.plan is not None else 0), 0
 
     def get_seq_length(self, *args: Any) -> int:
-        return 0  # positions are given explicitly
+        # Positions are given explicitly; only a model that makes its own mask asks, and then the rows agree.
+        return self._owner.plan.past if self._owner.plan is not None else 0
 
     def get_max_length(self) -> int:
         return -1
 
     def get_max_cache_shape(self) -> int:  # its name before transformers 5.24
         return -1
+
+
+def _at_most(wanted: int, limit: int | None) -> int:
+    return wanted if limit is None else min(wanted, limit)
 
 
 def _enlarged(buffer: torch.Tensor, num_rows: int, length: int) -> torch.Tensor:

@@ -1,64 +1,83 @@
 """A transformers model as a logits source that keeps keys and values between calls."""
 
 import inspect
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
-from transformers import AutoTokenizer
 
-from constrain.errors import InvalidInputError
-from constrain.hf.slot_cache import SlotCache, WritePlan
-from constrain.source import LogitsSource, SequenceView
+from constrain.errors import InvalidInputError, LimitExceededError
+from constrain.hf.attention import AttentionMasks
+from constrain.hf.fitness import probe as probe_model
+from constrain.hf.fitness import refuse_unfit
+from constrain.hf.inputs import model_inputs
+from constrain.hf.passes import PassLimits, Work, in_passes
+from constrain.hf.slot_cache import SlotCache
+from constrain.hf.slot_rows import SlotRows
+from constrain.source import HiddenStates, LogitsSource, SequenceView
 
-_PAD_RATIO = 1.5
-"""A batch of prefills may hold this many times the tokens that are really new."""
-_FEW_TOKENS = 8
-"""Rows with at most this many new tokens always share a forward pass."""
-
-_Window = tuple[str, int] | None  # ("sliding" or "chunked", tokens)
-
-
-@dataclass(slots=True)
-class _Work:
-    """What one view still needs: the new tokens of ``row`` from position ``start``."""
-
-    view_index: int
-    view: SequenceView
-    row: int
-    start: int
-
-    @property
-    def num_new(self) -> int:
-        return len(self.view.token_ids) - self.start
+_probed: WeakKeyDictionary[Any, str] = WeakKeyDictionary()  # model -> the attention it was probed with
 
 
 class TransformersSource(LogitsSource):
     """Logits of a decoder-only ``transformers`` model.
 
-    Rows of different lengths join and leave at any call; a row whose token ids differ from those of the last call keeps
-    the keys and values of the common prefix. Prompts are read in chunks of ``chunk_size`` tokens. The model must use
-    ``sdpa`` or ``eager`` attention, which take a ready mask; ``InvalidInputError`` otherwise, and for encoder-decoder
-    and stateful (recurrent) models.
+    Rows of different lengths join and leave at any call, and none is computed again for the others' sake; a row whose
+    token ids differ from those of the last call keeps the keys and values of the common prefix, so dropping tokens
+    costs nothing.
 
-    Memory: keys and values of (most rows at one time) x (longest row), both rounded up by doubling.
+    Parameters
+    ----------
+    model:
+        Must attend to keys and values only, by ``sdpa`` or ``eager`` attention, which take a ready mask.
+        ``UnsupportedModelError`` for any other: encoder-decoder, recurrent and hybrid models among them.
+    chunk_size:
+        The most prompt tokens in one forward pass; by default 256 on the CPU and 2048 elsewhere.
+    max_rows, max_length:
+        Slots at one time, and tokens of a sequence; more is a ``LimitExceededError``. None: no limit of its own.
+    hidden_layers:
+        What a view that asks for hidden states gets, numbered as transformers numbers them: 0 is the embedding, k the
+        output of layer k, -1 the final states that the logits are made of.
+    probe:
+        Compare with a plain forward pass on a few tokens, once a model, and refuse the model where they differ.
+
+    Memory: keys and values of (most rows at one time) x (longest row), both rounded up by doubling but never past the
+    limits. Sliding windows are kept whole.
     """
 
-    def __init__(self, model: Any, *, chunk_size: int = 256) -> None:
-        if chunk_size < 1:
-            raise InvalidInputError(f"chunk_size={chunk_size}: want at least 1")
-        _refuse_unfit(model)
+    def __init__(
+        self,
+        model: Any,
+        *,
+        chunk_size: int | None = None,
+        max_rows: int | None = None,
+        max_length: int | None = None,
+        hidden_layers: Sequence[int] = (-1,),
+        probe: bool = True,
+    ) -> None:
+        for name, value in (("chunk_size", chunk_size), ("max_rows", max_rows), ("max_length", max_length)):
+            if value is not None and value < 1:
+                raise InvalidInputError(f"{name}={value}: want at least 1")
+        refuse_unfit(model)
         self._model = model
         self._config = model.config.get_text_config(decoder=True)
-        self._chunk_size = chunk_size
+        self._hidden_layers = _checked_layers(hidden_layers, self._config.num_hidden_layers)
+        on_cpu = self.device.type == "cpu"
+        self._chunk_size = chunk_size or (256 if on_cpu else 2048)
+        self._free_padding = 32 if on_cpu else 256
+        self._weight_bytes = sum(each.numel() * each.element_size() for each in model.parameters())
+        self._max_rows = max_rows
+        self._max_length = min(filter(None, (max_length, _context(self._config))), default=None)
         # transformers 5.24 renamed the argument; 5.17 knows the old name only.
         self._cache_argument = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
-        self._windows = _attention_windows(self._config)
-        self._cache = SlotCache(self._config.num_hidden_layers)
-        self._row_of: dict[int, int] = {}  # slot -> row; rows are 0 .. B-1 without holes
-        self._slots: list[int] = []  # row -> slot
-        self._seen: list[list[int]] = []  # row -> token ids whose keys and values are in the cache
+        self._masks = AttentionMasks(self._config, model.dtype)
+        self._cache = SlotCache(self._config.num_hidden_layers, max_rows, self._max_length)
+        self._rows = SlotRows(self._cache)
+        self._hidden: dict[int, HiddenStates] = {}
+        if probe and _probed.get(model) != self._config._attn_implementation:
+            probe_model(model, TransformersSource(model, probe=False))
+            _probed[model] = self._config._attn_implementation
 
     @property
     def logits_width(self) -> int | None:
@@ -67,7 +86,11 @@ class TransformersSource(LogitsSource):
 
     @property
     def max_length(self) -> int | None:
-        return getattr(self._config, "max_position_embeddings", None)
+        return self._max_length
+
+    @property
+    def max_rows(self) -> int | None:
+        return self._max_rows
 
     @property
     def device(self) -> torch.device:
@@ -75,172 +98,112 @@ class TransformersSource(LogitsSource):
         return device
 
     def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
-        work = [self._join(index, view) for index, view in enumerate(views)]
+        self._check(views)
+        self._hidden = {}
+        work = [self._start(index, view) for index, view in enumerate(views)]
+        rows: list[torch.Tensor] = [torch.empty(0)] * len(views)
         with torch.inference_mode():
-            self._cache.reserve(len(self._slots), max(len(view.token_ids) for view in views))
+            self._cache.reserve(len(self._rows), max(each.length for each in work))
             for each in work:
                 self._prefill_chunks(each)
-            rows: list[torch.Tensor] = [torch.empty(0)] * len(views)
-            for group in _grouped(work):
-                keep = max(each.view.num_logits for each in group)
-                logits = self._forward([(each.row, each.view.token_ids, each.start, None) for each in group], keep)
-                for each, row_logits in zip(group, logits, strict=True):
-                    rows[each.view_index] = row_logits[keep - each.view.num_logits :]
-                    self._seen[each.row] = list(each.view.token_ids)
-            return torch.cat(rows)
+            for group in in_passes(work, self._limits()):
+                for each, logits in zip(group, self._forward(group), strict=True):
+                    rows[each.index] = logits
+            return rows[0] if len(rows) == 1 else torch.cat(rows)
+
+    def hidden_states(self, slot: int) -> HiddenStates:
+        if slot not in self._hidden:
+            raise InvalidInputError(f"slot {slot} did not ask for hidden states in the last call")
+        return self._hidden[slot]
 
     def release(self, slot: int) -> None:
-        row = self._row_of.pop(slot, None)
-        if row is None:
-            return
-        last = len(self._slots) - 1
-        if row != last:  # the last row moves into the hole
-            with torch.inference_mode():
-                self._cache.move(last, row, len(self._seen[last]))
-            self._slots[row], self._seen[row] = self._slots[last], self._seen[last]
-            self._row_of[self._slots[row]] = row
-        self._slots.pop()
-        self._seen.pop()
+        with torch.inference_mode():
+            self._rows.leave(slot)
 
-    def _join(self, index: int, view: SequenceView) -> _Work:
-        row = self._row_of.get(view.slot)
-        if row is None:
-            row = self._row_of[view.slot] = len(self._slots)
-            self._slots.append(view.slot)
-            self._seen.append([])
-        start = min(_common_prefix(self._seen[row], view.token_ids), len(view.token_ids) - view.num_logits)
+    def _check(self, views: Sequence[SequenceView]) -> None:
+        slots = {view.slot for view in views}
+        if len(slots) != len(views):
+            raise InvalidInputError("two views name the same slot")
+        num_rows = len(self._rows) + sum(slot not in self._rows for slot in slots)
+        if self._max_rows is not None and num_rows > self._max_rows:
+            raise LimitExceededError(f"{num_rows} slots at one time; max_rows={self._max_rows}")
+        for view in views:
+            if not 1 <= view.num_logits <= len(view.token_ids):
+                raise InvalidInputError(f"num_logits={view.num_logits} of {len(view.token_ids)} tokens")
+            if self._max_length is not None and len(view.token_ids) > self._max_length:
+                raise LimitExceededError(f"a sequence of {len(view.token_ids)} tokens; max_length={self._max_length}")
+
+    def _start(self, index: int, view: SequenceView) -> Work:
+        self._rows.join(view.slot)
+        seen, ids = self._rows.seen(view.slot), view.token_ids
+        start = min(_common_prefix(seen, ids), len(ids) - view.num_logits)
         # What lies behind the common prefix is about to be overwritten; a forward pass that raises must not leave it.
-        del self._seen[row][start:]
-        return _Work(index, view, row, start)
+        del seen[start:]
+        return Work(index, view.slot, ids, start, view.num_logits, view.hidden_states)
 
-    def _prefill_chunks(self, work: _Work) -> None:
+    def _limits(self) -> PassLimits:
+        # The keys and values of this many columns weigh as much as reading the weights once more.
+        free_columns = self._weight_bytes / max(1, self._cache.bytes_per_token)
+        return PassLimits(self._chunk_size, self._free_padding, free_columns)
+
+    def _prefill_chunks(self, work: Work) -> None:
         """Read all but the last chunk of a long prompt."""
-        last_chunk = max(self._chunk_size, work.view.num_logits)
+        last_chunk = max(self._chunk_size, work.num_logits)
         while work.num_new > last_chunk:
-            stop = min(work.start + self._chunk_size, len(work.view.token_ids) - work.view.num_logits)
-            self._forward([(work.row, work.view.token_ids, work.start, stop)], keep=1)
-            self._seen[work.row] += work.view.token_ids[work.start : stop]
+            stop = min(work.start + self._chunk_size, work.length - work.num_logits)
+            self._forward([Work(0, work.slot, work.token_ids[:stop], work.start, 1, work.hidden_states)])
             work.start = stop
 
-    def _forward(self, parts: list[tuple[int, Sequence[int], int, int | None]], keep: int) -> torch.Tensor:
-        """Logits [B, keep, V] behind the last ``keep`` of the new tokens of each (row, ids, start, stop).
-
-        Shorter rows are padded on the left with their first new token at its own position: that writes the same keys
-        and values once more, so padding leaves no trace.
-        """
-        new = [(row, list(ids[start:stop]), start) for row, ids, start, stop in parts]
-        longest = max(len(ids) for _, ids, _ in new)
-        padding = [longest - len(ids) for _, ids, _ in new]
-        device = self.device
-        token_ids = torch.tensor([[ids[0]] * pad + ids for (_, ids, _), pad in zip(new, padding, strict=True)])
-        positions = torch.tensor(
-            [
-                [start] * pad + list(range(start, start + len(ids)))
-                for (_, ids, start), pad in zip(new, padding, strict=True)
-            ]
-        ).to(device)
-        rows = [row for row, _, _ in new]
-        width = max(start + len(ids) for _, ids, start in new)
-        self._cache.plan = WritePlan(
-            torch.tensor(rows, device=device)[:, None], positions, _selector(rows, device), width
-        )
+    def _forward(self, group: Sequence[Work]) -> list[torch.Tensor]:
+        """Read the new tokens of each into its row; the logits [num_logits, V] of each."""
+        rows = self._rows.make_contiguous([each.slot for each in group])
+        by_row = sorted(group, key=lambda each: self._rows.row(each.slot))
+        keep = max(each.num_logits for each in group)
+        wants_hidden = any(each.hidden_states for each in group)
+        inputs, self._cache.plan = model_inputs(by_row, rows, self._masks, self.device)
         output = self._model(
-            input_ids=token_ids.to(device),
-            position_ids=positions,
-            attention_mask=self._attention_mask(positions, width),
+            **inputs,
+            **{self._cache_argument: self._cache},
             use_cache=True,
             logits_to_keep=keep,
-            **{self._cache_argument: self._cache},
+            output_hidden_states=wants_hidden,
         )
-        logits: torch.Tensor = output.logits[:, -keep:]
-        return logits
+        for each in group:
+            self._rows.seen(each.slot).extend(each.token_ids[each.start :])
+        if wants_hidden:
+            self._keep_hidden(by_row, output.hidden_states)
+        logits = output.logits
+        by_slot = {each.slot: logits[row, logits.shape[1] - each.num_logits :] for row, each in enumerate(by_row)}
+        return [by_slot[each.slot] for each in group]
 
-    def _attention_mask(self, positions: torch.Tensor, width: int) -> Any:
-        """What each new token [B, 1, Q, width] may look at: one mask, or one for each kind of layer."""
-        columns = torch.arange(width, device=positions.device)[None, None, None]
-        queries = positions[:, None, :, None]
-        masks = {kind: self._as_attention(_visible(columns, queries, window)) for kind, window in self._windows.items()}
-        return masks.get(None, masks)
-
-    def _as_attention(self, visible: torch.Tensor) -> torch.Tensor:
-        if self._config._attn_implementation != "eager":
-            return visible
-        dtype = self._model.dtype
-        return torch.zeros_like(visible, dtype=dtype).masked_fill_(~visible, torch.finfo(dtype).min)
-
-
-def load_tokenizer(model: Any) -> Any:
-    """The tokenizer that lies beside a model's checkpoint. Raises ``InvalidInputError`` if there is none."""
-    name = model.config.name_or_path
-    if not name:
-        raise InvalidInputError("the model does not say where it came from: pass tokenizer=")
-    try:
-        return AutoTokenizer.from_pretrained(name)
-    except (OSError, ValueError) as exc:
-        raise InvalidInputError(f"no tokenizer at {name!r}: pass tokenizer= ({exc})") from exc
+    def _keep_hidden(self, work: Sequence[Work], by_layer: Sequence[torch.Tensor]) -> None:
+        for row, each in enumerate(work):
+            if each.hidden_states:
+                states = torch.stack([by_layer[layer][row, -each.num_new :] for layer in self._hidden_layers])
+                before = self._hidden.get(each.slot)
+                if before is None:
+                    self._hidden[each.slot] = HiddenStates(each.start, states)
+                else:  # an earlier chunk of the same prompt
+                    self._hidden[each.slot] = HiddenStates(before.start, torch.cat([before.states, states], dim=1))
 
 
-def _refuse_unfit(model: Any) -> None:
-    name = type(model).__name__
-    if model.config.is_encoder_decoder:
-        raise InvalidInputError(f"{name} is an encoder-decoder model; TransformersSource takes decoder-only models")
-    if getattr(model, "_is_stateful", False):
-        raise InvalidInputError(f"{name} keeps a recurrent state, which cannot be rolled back")
-    implementation = model.config.get_text_config(decoder=True)._attn_implementation
-    if implementation not in ("sdpa", "eager"):
-        raise InvalidInputError(f"{name} uses {implementation} attention; load it with attn_implementation='sdpa'")
+def _context(config: Any) -> int | None:
+    return getattr(config, "max_position_embeddings", None)
 
 
-def _attention_windows(config: Any) -> dict[str | None, _Window]:
-    """The kinds of attention layers; key None where all are alike and the model takes a single mask."""
-    sliding: int | None = getattr(config, "sliding_window", None)
-    chunk: int | None = getattr(config, "attention_chunk_size", None)
-    by_kind: dict[str, _Window] = {
-        "full_attention": None,
-        "sliding_attention": None if sliding is None else ("sliding", sliding),
-        "chunked_attention": None if chunk is None else ("chunked", chunk),
-    }
-    layer_types: Iterable[str] | None = getattr(config, "layer_types", None)
-    if layer_types is not None:
-        unknown = sorted(set(layer_types) - set(by_kind))
-        if unknown:
-            raise InvalidInputError(f"layers of type {unknown} have no cache that can be rolled back")
-        return {kind: by_kind[kind] for kind in set(layer_types)}
-    return {None: by_kind["sliding_attention"] or by_kind["chunked_attention"]}
+def _checked_layers(layers: Sequence[int], num_layers: int) -> tuple[int, ...]:
+    wrong = [layer for layer in layers if not -num_layers - 1 <= layer <= num_layers]
+    if wrong or not layers:
+        raise InvalidInputError(
+            f"hidden_layers={list(layers)}: want numbers from 0 to {num_layers}, or -1 for the last"
+        )
+    return tuple(layers)
 
 
-def _visible(columns: torch.Tensor, queries: torch.Tensor, window: _Window) -> torch.Tensor:
-    causal = columns <= queries
-    if window is None:
-        return causal
-    kind, size = window
-    return causal & (columns > queries - size if kind == "sliding" else columns // size == queries // size)
-
-
-def _grouped(work: list[_Work]) -> Iterable[list[_Work]]:
-    """Views that go through the model together: alike in new tokens, so that padding stays small."""
-    left = sorted(work, key=lambda each: each.num_new, reverse=True)
-    while left:
-        widest, real, size = left[0].num_new, 0, 0
-        for each in left:
-            if size and widest > _FEW_TOKENS and widest * (size + 1) > _PAD_RATIO * (real + each.num_new):
-                break
-            real += each.num_new
-            size += 1
-        yield sorted(left[:size], key=lambda each: each.row)
-        left = left[size:]
-
-
-def _selector(rows: list[int], device: torch.device) -> slice | torch.Tensor:
-    """A slice (a view, no copy) where the rows lie side by side in order."""
-    if rows == list(range(rows[0], rows[0] + len(rows))):
-        return slice(rows[0], rows[0] + len(rows))
-    return torch.tensor(rows, device=device)
-
-
-def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
-    """How many leading elements are equal."""
-    shorter = min(len(left), len(right))
-    if list(left[:shorter]) == list(right[:shorter]):
+def _common_prefix(seen: list[int], ids: Sequence[int]) -> int:
+    """How many leading elements are equal; quick where all of ``seen`` is, as in a step that appends."""
+    shorter = min(len(seen), len(ids))
+    leading = seen if shorter == len(seen) else seen[:shorter]
+    if leading == (ids[:shorter] if isinstance(ids, list) else list(ids[:shorter])):
         return shorter
-    return next(index for index in range(shorter) if left[index] != right[index])
+    return next(index for index in range(shorter) if seen[index] != ids[index])

@@ -1,4 +1,4 @@
-"""Tokenizers by themselves, without their models."""
+"""Tokenizers by themselves: of a model, of a folder, of the packaged model."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,17 @@ from transformers import AutoTokenizer
 
 from constrain.errors import InvalidInputError
 from constrain.hf.packaged import _cache_root, _packaged_gguf
+
+
+def load_tokenizer(model: Any) -> Any:
+    """The tokenizer that lies beside a model's checkpoint. Raises ``InvalidInputError`` if there is none."""
+    name = model.config.name_or_path
+    if not name:
+        raise InvalidInputError("the model does not say where it came from: pass tokenizer=")
+    try:
+        return AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as exc:
+        raise InvalidInputError(f"no tokenizer at {name!r}: pass tokenizer= ({exc})") from exc
 
 
 def load_tokenizer_from(folder: str | os.PathLike[str]) -> Any:

@@ -7,6 +7,7 @@ the objects without ``a``: by De Morgan's laws, keyword by keyword. A keyword wh
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from constrain.schema.normal import Normal, NormalObject, NormalSchema
@@ -59,7 +60,10 @@ def _parts(schema: NormalObject) -> list[NormalObject]:
 def _negated_part(normal: Normal, part: NormalObject, within: frozenset[str], depth: int) -> NormalSchema | None:
     keyword = next(iter(part))
     value = part[keyword]
-    inner: Callable[[NormalSchema], NormalSchema | None] = lambda item: negate(normal, item, within, depth + 1)
+
+    def inner(item: NormalSchema) -> NormalSchema | None:
+        return negate(normal, item, within, depth + 1)
+
     match keyword:
         case "type":
             return _typed(within - kinds_of_type(value))
@@ -202,7 +206,7 @@ def _between(numbers: list[Any], name: list[str]) -> list[NormalSchema]:
     """The intervals between ``numbers``, in their order."""
     bounds = [None, *numbers, None]
     gaps: list[NormalSchema] = []
-    for low, high in zip(bounds, bounds[1:], strict=False):
+    for low, high in pairwise(bounds):
         gap: dict[str, Any] = {"type": name}
         gap |= {} if low is None else {"exclusiveMinimum": low}
         gap |= {} if high is None else {"exclusiveMaximum": high}

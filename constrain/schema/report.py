@@ -127,7 +127,7 @@ def _entry(
     if not use.effective:
         return KeywordReport(use.pointer, use.keyword, "annotation", use.reason)
     for place in _outwards(use.pointer):
-        inside = f"inside {place}" if place != use.pointer else ""
+        inside = f"inside {place or '/'}" if place != use.pointer else ""
         if place in checked:
             return KeywordReport(use.pointer, use.keyword, "check", inside or reasons.get(place, ""))
         if place in reasons:
