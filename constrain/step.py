@@ -31,6 +31,7 @@ class ActiveRequest:
     grammar: Grammar | None = None
     backend: str | None = None
     timings: Timings = field(default_factory=Timings)
+    num_handed_out: int = 0  # output tokens that Engine.new_tokens has reported
 
     @property
     def num_prompt(self) -> int:

@@ -29,15 +29,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hf": {"errors", "source", "vocabulary"},
     "step": {*CORE, "sampling", "request", "result"},
     "engine": {*CORE, "sampling", "request", "result", "step"},
-    "generate": {*CORE, "sampling", "request", "result", "engine"},
-    "__init__": {*CORE, "step", "sampling", "request", "result", "engine", "generate"},
+    "inputs": {*CORE, "sampling", "request"},
+    "generate": {*CORE, "sampling", "result", "engine", "inputs"},
+    "stream": {*CORE, "sampling", "request", "result", "engine", "inputs", "generate"},
+    "asynchronous": {"errors", "result", "inputs", "generate", "stream"},
+    "__init__": {*CORE, "sampling", "request", "result", "engine", "generate", "stream", "asynchronous"},
 }
 # Inside a function, so that importing stays light: the doors to the heavy parts.
 MAY_IMPORT_LATE: dict[str, set[str]] = {
     "grammar_spec": {"schema"},
     "backends": {"schema"},
     "engine": {"backends"},
-    "generate": {"backends", "hf", "schema"},
+    "inputs": {"backends", "hf", "schema"},
+    "stream": {"schema"},
 }
 HOMES = {
     "xgrammar": {"backends/xgrammar.py"},
