@@ -33,6 +33,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "generate": {*CORE, "sampling", "result", "engine", "inputs"},
     "stream": {*CORE, "sampling", "request", "result", "engine", "inputs", "generate"},
     "asynchronous": {"errors", "result", "inputs", "generate", "stream"},
+    "commands": {*CORE, "sampling", "result", "stream"},
+    "cli": {"commands"},
+    "__main__": {"cli"},
     "__init__": {*CORE, "sampling", "request", "result", "engine", "generate", "stream", "asynchronous"},
 }
 # Inside a function, so that importing stays light: the doors to the heavy parts.
@@ -42,6 +45,7 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "engine": {"backends"},
     "inputs": {"backends", "hf", "schema"},
     "stream": {"schema"},
+    "commands": {"backends", "hf", "schema"},
 }
 HOMES = {
     "xgrammar": {"backends/xgrammar.py"},
