@@ -92,10 +92,12 @@ class Stream:
     def close(self) -> None:
         """End the request now, if it has not ended."""
         if self._finalizer.alive:
-            self._engine.cancel(self._request_id)
-            for result in self._engine.step():
-                self._result = result
-            self._finalizer()
+            try:
+                self._engine.cancel(self._request_id)
+                for result in self._engine.step():  # no more than the cancelled one
+                    self._result = result
+            finally:
+                self._finalizer()
 
     def _step(self) -> StreamEvent | None:
         """One step of the engine; None where it wrote no whole character."""
