@@ -5,6 +5,7 @@ Importing this is light: backends, transformers and pydantic are loaded by the f
 
 from typing import TYPE_CHECKING, Any
 
+from constrain.asynchronous import AsyncStream, agenerate, astream
 from constrain.backend import Backend
 from constrain.bitmask import TokenBitmask
 from constrain.compiler import GrammarCompiler
@@ -41,9 +42,10 @@ from constrain.grammar_spec import (
     structural_tag,
 )
 from constrain.request import Request
-from constrain.result import GenerationResult, Timings
+from constrain.result import GenerationResult, NewTokens, Timings
 from constrain.sampling.params import SamplingParams
 from constrain.source import FunctionSource, HiddenStates, LogitsSource, SequenceView
+from constrain.stream import Stream, StreamEvent, stream
 from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "AsyncStream",
     "Backend",
     "BackendError",
     "ClosedError",
@@ -77,12 +80,15 @@ __all__ = [
     "JsonForm",
     "LimitExceededError",
     "LogitsSource",
+    "NewTokens",
     "NonFiniteLogitsError",
     "Request",
     "RowState",
     "SamplingParams",
     "SequenceView",
     "SourceError",
+    "Stream",
+    "StreamEvent",
     "Timings",
     "TokenBitmask",
     "TransformersSource",
@@ -91,8 +97,10 @@ __all__ = [
     "UnsupportedModelError",
     "Vocabulary",
     "VocabularyError",
+    "agenerate",
     "as_constraint",
     "as_grammar_spec",
+    "astream",
     "choice",
     "ebnf",
     "generate",
@@ -102,6 +110,7 @@ __all__ = [
     "lark",
     "make_backend",
     "regex",
+    "stream",
     "structural_tag",
 ]
 

@@ -1,4 +1,4 @@
-"""The command line: ``constrain check`` and ``constrain conformance``."""
+"""The command line: ``constrain generate``, ``mask``, ``check`` and ``conformance``."""
 
 import argparse
 import json
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from constrain.commands import generate, mask
 from constrain.errors import ConstrainError, InvalidGrammarError, InvalidInputError
 
 _EXIT_CODES = """\
@@ -62,6 +63,8 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    generate.add_parser(commands)
+    mask.add_parser(commands)
     _add_check(commands)
     _add_conformance(commands)
     return parser

@@ -22,8 +22,8 @@ from constrain.errors import (
 from constrain.grammar import CompiledGrammar
 from constrain.grammar_spec import GrammarSpec
 from constrain.request import Request
-from constrain.result import FinishReason, GenerationResult
-from constrain.source import LogitsSource
+from constrain.result import FinishReason, GenerationResult, NewTokens
+from constrain.source import LogitsSource, source_lock
 from constrain.step import ActiveRequest, Stepper
 from constrain.vocabulary import Vocabulary
 
@@ -43,6 +43,7 @@ class Engine:
         Requests in one forward pass, B; more wait.
 
     A request that fails ends alone, with the error in its result. Close the engine when done (a context manager).
+    Engines on several threads may share a source: they take turns.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Engine:
         self.max_batch_size = max_batch_size
         self.compiler = GrammarCompiler(_as_backend(backend, vocabulary))
         self._stepper = Stepper(source, vocabulary, max_batch_size)
+        self._source_lock = source_lock(source)
         self._waiting: list[ActiveRequest] = []
         self._running: list[ActiveRequest] = []
         self._finished: list[GenerationResult] = []
@@ -112,10 +114,23 @@ class Engine:
         self._admit()
         if self._running:
             batch = list(self._running)
-            for sequence, outcome in zip(batch, self._stepper.take_tokens(batch), strict=True):
+            with self._source_lock:  # until the tokens are taken: logits may be a view of the source's memory
+                outcomes = self._stepper.take_tokens(batch)
+            for sequence, outcome in zip(batch, outcomes, strict=True):
                 self._commit(sequence, outcome)
         finished, self._finished = self._finished, []
         return finished
+
+    def new_tokens(self, request_id: int) -> NewTokens | None:
+        """What a waiting or running request wrote since the last call for it; None once it has ended.
+
+        Its result has all tokens, so the last ones are found there. Costs nothing to those who do not call it.
+        """
+        for sequence in (*self._running, *self._waiting):
+            if sequence.request_id == request_id:
+                start, sequence.num_handed_out = sequence.num_handed_out, sequence.num_output
+                return NewTokens(start, tuple(sequence.token_ids[sequence.num_prompt + start :]))
+        return None
 
     def run(self) -> list[GenerationResult]:
         """Step until nothing is left; the results in the order of their ids."""
@@ -130,7 +145,7 @@ class Engine:
             return
         self._closed = True
         for sequence in self._running:
-            self.source.release(sequence.slot)
+            self._release(sequence)
         self._waiting, self._running = [], []
         self.compiler.close()
         self._stepper.close()
@@ -246,7 +261,7 @@ class Engine:
         if sequence in self._running:
             self._running.remove(sequence)
             self._free_slots.append(sequence.slot)
-            self.source.release(sequence.slot)
+            self._release(sequence)
         else:
             self._waiting.remove(sequence)
             if sequence.compiling is not None:
@@ -273,6 +288,10 @@ class Engine:
                 timings=sequence.timings,
             )
         )
+
+    def _release(self, sequence: ActiveRequest) -> None:
+        with self._source_lock:
+            self.source.release(sequence.slot)
 
     def __enter__(self) -> Self:
         return self

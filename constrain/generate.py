@@ -1,21 +1,15 @@
 """One call from a prompt to a validated value."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, Unpack, overload
-from weakref import WeakKeyDictionary
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack, overload
 
 from constrain.backend import Backend
 from constrain.engine import Engine
-from constrain.errors import ConstrainError, InvalidInputError, InvalidPromptError
-from constrain.request import Request
+from constrain.errors import ConstrainError, InvalidInputError
+from constrain.inputs import ManyOptions, Message, Prompt, cached_backend, is_one_prompt, make_request, prepare
 from constrain.result import GenerationResult
 from constrain.sampling.params import SamplingFields, SamplingParams
-from constrain.source import FunctionSource, LogitsSource
 from constrain.vocabulary import Vocabulary
-
-Message: TypeAlias = Mapping[str, Any]
-Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
-"""Text; chat messages, to which the model's chat template is applied; or token ids."""
 
 
 @overload
@@ -84,137 +78,66 @@ def generate(
     Raises what is wrong with the call itself. What is wrong with a single prompt or constraint is raised for one
     prompt, and for several stands in that prompt's result.
     """
-    is_one = _is_one_prompt(prompt)
+    return generate_until(
+        lambda: False,
+        model,
+        prompt,
+        constraint,
+        constraints=constraints,
+        tokenizer=tokenizer,
+        vocabulary=vocabulary,
+        backend=backend,
+        max_batch_size=max_batch_size,
+        timeout_s=timeout_s,
+        **sampling,
+    )
+
+
+def generate_until(
+    should_stop: Callable[[], bool], model: Any, prompt: Any, constraint: Any, **options: Unpack[ManyOptions]
+) -> GenerationResult | list[GenerationResult]:
+    """``generate``, cancelling what is unfinished at the first step before which ``should_stop()``."""
+    given: dict[str, Any] = dict(options)
+    constraints: Sequence[Any] | None = given.pop("constraints", None)
+    tokenizer, vocabulary = given.pop("tokenizer", None), given.pop("vocabulary", None)
+    backend, max_batch_size = given.pop("backend", "auto"), given.pop("max_batch_size", 32)
+    timeout_s: float | None = given.pop("timeout_s", None)
+    is_one = is_one_prompt(prompt)
     prompts: list[Prompt] = [prompt] if is_one else list(prompt)
     if constraints is not None and (is_one or constraint is not None or len(constraints) != len(prompts)):
         raise InvalidInputError(
             f"constraints= goes with a list of prompts of its length, and not with constraint=; got {len(constraints)} "
             f"for {'one prompt' if is_one else f'{len(prompts)} prompts'}"
         )
-    params = SamplingParams(**sampling)
-    source, vocabulary, tokenizer = _prepare(model, tokenizer, vocabulary)
+    params = SamplingParams(**given)
+    source, vocabulary, tokenizer = prepare(model, tokenizer, vocabulary)
     asked = [constraint] * len(prompts) if constraints is None else list(constraints)
     results: list[GenerationResult | None] = [None] * len(prompts)
     with Engine(
         source,
         vocabulary,
-        backend=_cached_backend(backend, vocabulary),
+        backend=cached_backend(backend, vocabulary),
         max_batch_size=max(1, min(max_batch_size, len(prompts))),
     ) as engine:
         index_of: dict[int, int] = {}
         for index, (each, wanted) in enumerate(zip(prompts, asked, strict=True)):
             try:
-                request = _request(each, wanted, params, timeout_s, vocabulary, tokenizer)
+                request = make_request(each, wanted, params, timeout_s, vocabulary, tokenizer)
                 index_of[engine.add(request)] = index
             except ConstrainError as exc:
                 if is_one:
                     raise
                 results[index] = _refused(index, exc)
-        for result in engine.run():
-            index = index_of[result.request_id]
-            results[index] = result.with_request_id(index)
+        while engine.has_work:
+            if should_stop():
+                for request_id in index_of:
+                    engine.cancel(request_id)
+            for result in engine.step():
+                index = index_of[result.request_id]
+                results[index] = result.with_request_id(index)
     done = [result for result in results if result is not None]
     assert len(done) == len(prompts), (len(done), len(prompts))
-    return _raise_if_refused(done[0]) if is_one else done
-
-
-def _is_one_prompt(prompt: Any) -> bool:
-    if isinstance(prompt, str):
-        return True
-    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes):
-        raise InvalidPromptError(
-            f"a prompt is text, chat messages or token ids, or a list of these; got {type(prompt).__name__}"
-        )
-    if not prompt:
-        raise InvalidPromptError("the prompt is an empty list")
-    return all(isinstance(item, int) for item in prompt) or all(isinstance(item, Mapping) for item in prompt)
-
-
-def _request(
-    prompt: Prompt,
-    wanted: Any,
-    params: SamplingParams,
-    timeout_s: float | None,
-    vocabulary: Vocabulary,
-    tokenizer: Any,
-) -> Request:
-    from constrain.schema import as_constraint
-
-    prompt_ids = _prompt_ids(prompt, vocabulary, tokenizer)
-    if wanted is None:
-        return Request(prompt_ids=prompt_ids, params=params, timeout_s=timeout_s)
-    constraint = as_constraint(wanted)
-    return Request(
-        prompt_ids=prompt_ids,
-        constraint=constraint.grammar_spec,
-        decode=constraint.decode,
-        params=params,
-        timeout_s=timeout_s,
-    )
-
-
-def _prompt_ids(prompt: Prompt, vocabulary: Vocabulary, tokenizer: Any) -> list[int]:
-    if isinstance(prompt, str):
-        return vocabulary.encode(prompt) if tokenizer is None else list(tokenizer.encode(prompt))
-    if all(isinstance(item, int) for item in prompt):
-        return [int(item) for item in prompt if isinstance(item, int)]
-    if not all(isinstance(item, Mapping) for item in prompt):
-        raise InvalidPromptError(f"a prompt mixes {sorted({type(item).__name__ for item in prompt})}")
-    if getattr(tokenizer, "chat_template", None) is None:
-        raise InvalidPromptError(
-            "chat messages need a tokenizer with a chat template; pass tokenizer=, or the prompt as text or token ids"
-        )
-    try:
-        ids = tokenizer.apply_chat_template(list(prompt), add_generation_prompt=True, return_dict=False)
-    except Exception as exc:  # templates raise whatever their authors wrote
-        raise InvalidPromptError(f"the chat template refused the messages: {exc}") from exc
-    return list(ids)
-
-
-def _prepare(model: Any, tokenizer: Any, vocabulary: Vocabulary | None) -> tuple[LogitsSource, Vocabulary, Any]:
-    if not isinstance(model, LogitsSource) and hasattr(model, "config") and hasattr(model, "forward"):
-        from constrain.hf import TransformersSource, load_tokenizer
-
-        tokenizer = load_tokenizer(model) if tokenizer is None else tokenizer
-        return TransformersSource(model), vocabulary or _cached_vocabulary(model, tokenizer), tokenizer
-    if vocabulary is None:
-        if tokenizer is None:
-            raise InvalidInputError(
-                f"{type(model).__name__} does not say what its tokens are: pass vocabulary= or tokenizer="
-            )
-        width = model.logits_width if isinstance(model, LogitsSource) else None
-        vocabulary = Vocabulary.from_tokenizer(tokenizer, logits_width=width)
-    if isinstance(model, LogitsSource):
-        return model, vocabulary, tokenizer
-    if not callable(model):
-        raise InvalidInputError(
-            f"cannot get logits from {type(model).__name__}: want a transformers model, a LogitsSource or a function"
-        )
-    function: Callable[[list[list[int]]], Any] = model
-    return FunctionSource(function, logits_width=vocabulary.logits_width), vocabulary, tokenizer
-
-
-# Reading a tokenizer and preparing a backend takes up to seconds, so both live as long as the model they belong to.
-_vocabularies: WeakKeyDictionary[Any, tuple[Any, Vocabulary]] = WeakKeyDictionary()
-_backends: WeakKeyDictionary[Vocabulary, dict[str, Backend]] = WeakKeyDictionary()
-
-
-def _cached_vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
-    known = _vocabularies.get(model)
-    if known is None or known[0] is not tokenizer:
-        known = _vocabularies[model] = (tokenizer, Vocabulary.from_tokenizer(tokenizer, model=model))
-    return known[1]
-
-
-def _cached_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
-    if isinstance(backend, Backend):
-        return backend
-    from constrain.backends import make_backend
-
-    by_name = _backends.setdefault(vocabulary, {})
-    if backend not in by_name:
-        by_name[backend] = make_backend(backend, vocabulary)
-    return by_name[backend]
+    return raise_if_refused(done[0]) if is_one else done
 
 
 def _refused(index: int, error: ConstrainError) -> GenerationResult:
@@ -223,7 +146,7 @@ def _refused(index: int, error: ConstrainError) -> GenerationResult:
     )
 
 
-def _raise_if_refused(result: GenerationResult) -> GenerationResult:
+def raise_if_refused(result: GenerationResult) -> GenerationResult:
     """A lone prompt whose constraint could not be compiled: raised, since nothing was generated."""
     if isinstance(result.error, InvalidInputError) and not result.token_ids:
         raise result.error

@@ -24,6 +24,18 @@ class Timings:
     """From ``add`` to the end."""
 
 
+@dataclass(frozen=True, slots=True)
+class NewTokens:
+    """Growth of an output: from index ``start`` on it is now ``token_ids``.
+
+    ``start`` is how many tokens were handed out before. Only where an engine takes tokens back, which none does today,
+    would it be less.
+    """
+
+    start: int
+    token_ids: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationResult:
     """How one request ended.

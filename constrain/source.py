@@ -1,5 +1,6 @@
 """Where logits come from."""
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -111,6 +112,15 @@ class FunctionSource(LogitsSource):
             for back in range(view.num_logits - 1, -1, -1)
         ]
         return torch.as_tensor(self._function(prefixes))
+
+
+def source_lock(source: LogitsSource) -> threading.RLock:
+    """The one lock of ``source``, held during a call by whoever may share it with another thread.
+
+    Taking turns is enough: views say the whole truth, so a caching source finds out by itself whose turn it is.
+    """
+    lock: threading.RLock = source.__dict__.setdefault("_constrain_lock", threading.RLock())
+    return lock
 
 
 def checked_logits(source: LogitsSource, views: Sequence[SequenceView], logits_width: int) -> torch.Tensor:

@@ -34,6 +34,7 @@ class ActiveRequest:
     backend_reason: str | None = None
     enforced: GrammarSpec | None = None  # where keywords were ignored: what is left
     timings: Timings = field(default_factory=Timings)
+    num_handed_out: int = 0  # output tokens that Engine.new_tokens has reported
 
     @property
     def num_prompt(self) -> int:

@@ -29,12 +29,16 @@ MAY_IMPORT: dict[str, set[str]] = {
     "hf": {"errors", "source", "vocabulary"},
     "step": {*CORE, "sampling", "request", "result"},
     "engine": {*CORE, "sampling", "request", "result", "step"},
-    "generate": {*CORE, "sampling", "request", "result", "engine"},
-    "conformance": {*CORE, "backends", "schema"},
-    "cli": {"errors"},
-    "__main__": {"cli"},
+    "inputs": {*CORE, "sampling", "request"},
+    "generate": {*CORE, "sampling", "result", "engine", "inputs"},
+    "stream": {*CORE, "sampling", "request", "result", "engine", "inputs", "generate"},
+    "asynchronous": {"errors", "result", "inputs", "generate", "stream"},
     "inspect": {*CORE, "backends"},
-    "__init__": {*CORE, "step", "sampling", "request", "result", "engine", "generate"},
+    "conformance": {*CORE, "backends", "schema"},
+    "commands": {*CORE, "sampling", "result", "stream"},
+    "cli": {"errors", "commands"},
+    "__main__": {"cli"},
+    "__init__": {*CORE, "sampling", "request", "result", "engine", "generate", "stream", "asynchronous"},
 }
 # Inside a function, so that importing stays light: the doors to the heavy parts.
 MAY_IMPORT_LATE: dict[str, set[str]] = {
@@ -42,8 +46,10 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "backends": {"schema"},
     "engine": {"backends", "schema"},
     "inspect": {"schema"},
-    "generate": {"backends", "hf", "schema"},
+    "inputs": {"backends", "hf", "schema"},
+    "stream": {"schema"},
     "conformance": {"hf"},
+    "commands": {"backends", "hf", "schema"},
     "cli": {"conformance", "inspect"},
 }
 HOMES = {

@@ -1,0 +1,145 @@
+"""From what a caller passes (a model, a prompt, a constraint) to what an engine takes."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
+
+from constrain.backend import Backend
+from constrain.errors import InvalidInputError, InvalidPromptError
+from constrain.request import Request
+from constrain.sampling.params import SamplingFields, SamplingParams
+from constrain.source import FunctionSource, LogitsSource
+from constrain.vocabulary import Vocabulary
+
+Message: TypeAlias = Mapping[str, Any]
+Prompt: TypeAlias = str | Sequence[Message] | Sequence[int]
+"""Text; chat messages, to which the model's chat template is applied; or token ids."""
+
+
+class OneOptions(SamplingFields, total=False):
+    """The keyword arguments of a call with one prompt; :func:`constrain.generate` says what they mean."""
+
+    tokenizer: Any
+    vocabulary: Vocabulary | None
+    backend: str | Backend
+    timeout_s: float | None
+
+
+class ManyOptions(OneOptions, total=False):
+    """The keyword arguments of a call with many prompts."""
+
+    constraints: Sequence[Any] | None
+    max_batch_size: int
+
+
+def is_one_prompt(prompt: Any) -> bool:
+    """Whether ``prompt`` is a single prompt and not a list of several."""
+    if isinstance(prompt, str):
+        return True
+    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes):
+        raise InvalidPromptError(
+            f"a prompt is text, chat messages or token ids, or a list of these; got {type(prompt).__name__}"
+        )
+    if not prompt:
+        raise InvalidPromptError("the prompt is an empty list")
+    return all(isinstance(item, int) for item in prompt) or all(isinstance(item, Mapping) for item in prompt)
+
+
+def make_request(
+    prompt: Prompt,
+    wanted: Any,
+    params: SamplingParams,
+    timeout_s: float | None,
+    vocabulary: Vocabulary,
+    tokenizer: Any,
+) -> Request:
+    """The request of one prompt; ``wanted`` is what a caller passes as a constraint."""
+    from constrain.schema import as_constraint
+
+    with _one_at_a_time:
+        prompt_ids = _prompt_ids(prompt, vocabulary, tokenizer)
+    if wanted is None:
+        return Request(prompt_ids=prompt_ids, params=params, timeout_s=timeout_s)
+    constraint = as_constraint(wanted)
+    return Request(
+        prompt_ids=prompt_ids,
+        constraint=constraint.grammar_spec,
+        decode=constraint.decode,
+        params=params,
+        timeout_s=timeout_s,
+    )
+
+
+def _prompt_ids(prompt: Prompt, vocabulary: Vocabulary, tokenizer: Any) -> list[int]:
+    if isinstance(prompt, str):
+        return vocabulary.encode(prompt) if tokenizer is None else list(tokenizer.encode(prompt))
+    if all(isinstance(item, int) for item in prompt):
+        return [int(item) for item in prompt if isinstance(item, int)]
+    if not all(isinstance(item, Mapping) for item in prompt):
+        raise InvalidPromptError(f"a prompt mixes {sorted({type(item).__name__ for item in prompt})}")
+    if getattr(tokenizer, "chat_template", None) is None:
+        raise InvalidPromptError(
+            "chat messages need a tokenizer with a chat template; pass tokenizer=, or the prompt as text or token ids"
+        )
+    try:
+        ids = tokenizer.apply_chat_template(list(prompt), add_generation_prompt=True, return_dict=False)
+    except Exception as exc:  # templates raise whatever their authors wrote
+        raise InvalidPromptError(f"the chat template refused the messages: {exc}") from exc
+    return list(ids)
+
+
+def prepare(model: Any, tokenizer: Any, vocabulary: Vocabulary | None) -> tuple[LogitsSource, Vocabulary, Any]:
+    """The source, the vocabulary and, where there is one, the tokenizer of what a caller passes as a model."""
+    with _one_at_a_time:
+        return _prepare(model, tokenizer, vocabulary)
+
+
+def _prepare(model: Any, tokenizer: Any, vocabulary: Vocabulary | None) -> tuple[LogitsSource, Vocabulary, Any]:
+    if not isinstance(model, LogitsSource) and hasattr(model, "config") and hasattr(model, "forward"):
+        from constrain.hf import TransformersSource, load_tokenizer
+
+        tokenizer = load_tokenizer(model) if tokenizer is None else tokenizer
+        return TransformersSource(model), vocabulary or _cached_vocabulary(model, tokenizer), tokenizer
+    if vocabulary is None:
+        if tokenizer is None:
+            raise InvalidInputError(
+                f"{type(model).__name__} does not say what its tokens are: pass vocabulary= or tokenizer="
+            )
+        width = model.logits_width if isinstance(model, LogitsSource) else None
+        vocabulary = Vocabulary.from_tokenizer(tokenizer, logits_width=width)
+    if isinstance(model, LogitsSource):
+        return model, vocabulary, tokenizer
+    if not callable(model):
+        raise InvalidInputError(
+            f"cannot get logits from {type(model).__name__}: want a transformers model, a LogitsSource or a function"
+        )
+    function: Callable[[list[list[int]]], Any] = model
+    return FunctionSource(function, logits_width=vocabulary.logits_width), vocabulary, tokenizer
+
+
+# Reading a tokenizer and preparing a backend takes up to seconds, so both live as long as the model they belong to.
+# One at a time: a tokenizer of transformers fails with "Already borrowed" if two threads use it at once.
+_one_at_a_time = threading.RLock()
+_vocabularies: WeakKeyDictionary[Any, tuple[Any, Vocabulary]] = WeakKeyDictionary()
+_backends: WeakKeyDictionary[Vocabulary, dict[str, Backend]] = WeakKeyDictionary()
+
+
+def _cached_vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
+    known = _vocabularies.get(model)
+    if known is None or known[0] is not tokenizer:
+        known = _vocabularies[model] = (tokenizer, Vocabulary.from_tokenizer(tokenizer, model=model))
+    return known[1]
+
+
+def cached_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
+    """The backend of that name for ``vocabulary``, made once; a backend is itself."""
+    if isinstance(backend, Backend):
+        return backend
+    from constrain.backends import make_backend
+
+    with _one_at_a_time:
+        by_name = _backends.setdefault(vocabulary, {})
+        if backend not in by_name:
+            by_name[backend] = make_backend(backend, vocabulary)
+        return by_name[backend]

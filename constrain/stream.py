@@ -1,0 +1,183 @@
+"""The output as it grows."""
+
+import codecs
+import threading
+import weakref
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, Unpack
+
+from constrain.backend import Backend
+from constrain.engine import Engine
+from constrain.errors import ClosedError
+from constrain.generate import raise_if_refused
+from constrain.grammar_spec import GrammarSpec
+from constrain.inputs import Message, cached_backend, make_request, prepare
+from constrain.request import Request
+from constrain.result import GenerationResult
+from constrain.sampling.params import SamplingFields, SamplingParams
+from constrain.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamEvent:
+    """What one or a few tokens added.
+
+    text:
+        New text, in whole characters; the texts of all events together are ``result.text``.
+    token_ids:
+        The tokens since the last event. A token that ends inside a character waits for the next event.
+    partial:
+        For JSON, the value so far as plain data, where this event changed it: an unfinished string or number counts
+        as far as it goes. Else None. For ``list[User]`` and the like,
+        ``TypeAdapter(list[User]).validate_python(event.partial, experimental_allow_partial=True)`` makes objects of it.
+    result:
+        How it ended: on the last event, and on no other.
+    """
+
+    text: str
+    token_ids: tuple[int, ...]
+    partial: Any = None
+    result: GenerationResult | None = None
+
+
+class Stream:
+    """An iterator over the :class:`StreamEvent` s of one output; made by :func:`stream`.
+
+    Leaving early ends the request and frees its place in the model and its threads: at the end of a ``with`` block, at
+    ``close()``, or when nothing refers to the stream any more, as after a ``break`` out of
+    ``for event in stream(...)``. For one thread, ``cancel`` aside.
+    """
+
+    def __init__(self, engine: Engine, request: Request) -> None:
+        self._engine = engine
+        # Not a __del__: it must not refer to the stream, and runs at the exit of the interpreter, too.
+        self._finalizer = weakref.finalize(self, engine.close)
+        self._cancelled = threading.Event()
+        self._result: GenerationResult | None = None
+        self._text = _TextPieces(request.constraint, engine.vocabulary)
+        try:
+            self._request_id = engine.add(request)
+        except BaseException:
+            self._finalizer()
+            raise
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> StreamEvent:
+        while self._finalizer.alive:
+            try:
+                event = self._step()
+            except BaseException:
+                self._finalizer()
+                raise
+            if event is not None:
+                return event
+        raise StopIteration
+
+    def result(self) -> GenerationResult:
+        """The result; what is left of the stream is read first. After ``close()`` it says ``"cancelled"``."""
+        for _ in self:
+            pass
+        if self._result is None:
+            raise ClosedError("the stream ended by an exception and has no result")
+        return raise_if_refused(self._result)
+
+    def cancel(self) -> None:
+        """Have the stream end with ``finish_reason="cancelled"`` before its next token. From any thread."""
+        self._cancelled.set()
+
+    def close(self) -> None:
+        """End the request now, if it has not ended."""
+        if self._finalizer.alive:
+            try:
+                self._engine.cancel(self._request_id)
+                for result in self._engine.step():  # no more than the cancelled one
+                    self._result = result
+            finally:
+                self._finalizer()
+
+    def _step(self) -> StreamEvent | None:
+        """One step of the engine; None where it wrote no whole character."""
+        if self._cancelled.is_set():
+            self._engine.cancel(self._request_id)
+        for result in self._engine.step():
+            self._result = result
+            self._finalizer()
+            return self._text.last_event(raise_if_refused(result))
+        new = self._engine.new_tokens(self._request_id)
+        return None if new is None else self._text.event(new.token_ids)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def stream(
+    model: Any,
+    prompt: str | Sequence[Message] | Sequence[int],
+    constraint: Any = None,
+    *,
+    tokenizer: Any = None,
+    vocabulary: Vocabulary | None = None,
+    backend: str | Backend = "auto",
+    timeout_s: float | None = None,
+    **sampling: Unpack[SamplingFields],
+) -> Stream:
+    """Generate for one prompt and hand out the text as it grows.
+
+    ::
+
+        with stream(model, prompt, User) as events:
+            for event in events:
+                print(event.text, end="")
+        user = events.result().unwrap()
+
+    The arguments, and what is raised, are those of :func:`constrain.generate`; a constraint that does not compile is
+    raised by the first event. The tokens are those that ``generate`` gives for the same seed. The model runs when the
+    next event is asked for, so the time that you take over one counts towards ``timeout_s``. Streams on several threads
+    may share a model; a function as a model must bear being called by several threads then. For many outputs at once
+    ``Engine.new_tokens`` is cheaper, since they share each forward pass.
+    """
+    params = SamplingParams(**sampling)
+    source, vocabulary, tokenizer = prepare(model, tokenizer, vocabulary)
+    request = make_request(prompt, constraint, params, timeout_s, vocabulary, tokenizer)
+    engine = Engine(source, vocabulary, backend=cached_backend(backend, vocabulary), max_batch_size=1)
+    return Stream(engine, request)
+
+
+class _TextPieces:
+    """Makes events of tokens: whole characters, and the JSON so far."""
+
+    def __init__(self, constraint: object, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._held: list[int] = []  # tokens of the next event
+        self._num_tokens = 0
+        self._partial = None
+        if isinstance(constraint, GrammarSpec) and constraint.kind in ("json_schema", "json_object"):
+            from constrain.schema.partial_json import PartialJson
+
+            self._partial = PartialJson()
+
+    def event(self, token_ids: Sequence[int], result: GenerationResult | None = None) -> StreamEvent | None:
+        self._held += token_ids
+        self._num_tokens += len(token_ids)
+        text = self._decoder.decode(self._vocabulary.decode(token_ids), final=result is not None)
+        if not text and result is None:
+            return None
+        partial = self._partial.feed(text) if self._partial is not None and text else None
+        event = StreamEvent(text=text, token_ids=tuple(self._held), partial=partial, result=result)
+        self._held = []
+        return event
+
+    def last_event(self, result: GenerationResult) -> StreamEvent:
+        event = self.event(result.token_ids[self._num_tokens :], result)
+        assert event is not None
+        return event
