@@ -54,8 +54,8 @@ class GrammarCompiler:
             elif grammar_spec in self._waiting:
                 self._waiting[grammar_spec].append(future)
             else:
+                self._pool.submit(self._compile, grammar_spec)  # waits for this lock before it settles anything
                 self._waiting[grammar_spec] = [future]
-                self._pool.submit(self._compile, grammar_spec)
         if compiled is not None:
             future.set_result(compiled)
         return future
@@ -64,11 +64,14 @@ class GrammarCompiler:
         """``submit`` and wait. Raises what the backend raised."""
         return self.submit(grammar_spec).result()
 
-    def close(self) -> None:
-        """Finish the compiles that run, fail those that wait with ``ClosedError``, and refuse new ones."""
+    def close(self, *, wait: bool = True) -> None:
+        """Finish the compiles that run, fail those that wait with ``ClosedError``, and refuse new ones.
+
+        Without ``wait`` those that run fail, too; their threads go on to the end, since no library can be interrupted.
+        """
         with self._lock:
             self._closed = True
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._pool.shutdown(wait=wait, cancel_futures=True)
         with self._lock:
             abandoned = [future for waiting in self._waiting.values() for future in waiting]
             self._waiting.clear()
@@ -87,7 +90,7 @@ class GrammarCompiler:
             outcome.__cause__ = exc
         with self._lock:
             waiting = self._waiting.pop(grammar_spec, [])
-            if isinstance(outcome, CompiledGrammar):
+            if isinstance(outcome, CompiledGrammar) and not self._closed:
                 self._cache[grammar_spec] = outcome
                 while len(self._cache) > self._max_cached:
                     self._cache.popitem(last=False)

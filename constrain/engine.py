@@ -2,8 +2,10 @@
 
 import secrets
 import time
+import warnings
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from numbers import Integral
 from types import TracebackType
 from typing import Self
 
@@ -24,7 +26,7 @@ from constrain.grammar_spec import GrammarSpec
 from constrain.request import Request
 from constrain.result import FinishReason, GenerationResult, NewTokens
 from constrain.source import LogitsSource, source_lock
-from constrain.step import ActiveRequest, Stepper
+from constrain.step import ActiveRequest, Stepper, as_backend_error
 from constrain.vocabulary import Vocabulary
 
 
@@ -82,10 +84,12 @@ class Engine:
         """
         if self._closed:
             raise ClosedError("this Engine is closed; make a new one")
-        self._check_prompt(request)
+        prompt_ids = self._checked_prompt(request)
         compiling = self._start_compiling(request.constraint)
         seed = secrets.randbits(64) if request.params.seed is None else request.params.seed
-        sequence = ActiveRequest(self._next_id, request, seed, time.perf_counter(), list(request.prompt_ids), compiling)
+        sequence = ActiveRequest(
+            self._next_id, request, seed, time.perf_counter(), prompt_ids, len(prompt_ids), compiling
+        )
         self._next_id += 1
         self._waiting.append(sequence)
         return sequence.request_id
@@ -117,7 +121,8 @@ class Engine:
             with self._source_lock:  # until the tokens are taken: logits may be a view of the source's memory
                 outcomes = self._stepper.take_tokens(batch)
             for sequence, outcome in zip(batch, outcomes, strict=True):
-                self._commit(sequence, outcome)
+                if not sequence.has_ended:  # a decoder, which is the caller's code, may have cancelled it
+                    self._commit(sequence, outcome)
         finished, self._finished = self._finished, []
         return finished
 
@@ -146,18 +151,18 @@ class Engine:
         self._closed = True
         for sequence in self._running:
             self._release(sequence)
-        self._waiting, self._running = [], []
-        self.compiler.close()
+        self._waiting, self._running, self._finished = [], [], []
+        self.compiler.close(wait=False)
         self._stepper.close()
 
     # admit
 
-    def _check_prompt(self, request: Request) -> None:
+    def _checked_prompt(self, request: Request) -> list[int]:
         prompt_ids, width, limit = request.prompt_ids, self.vocabulary.logits_width, self.source.max_length
         if not len(prompt_ids):
             raise InvalidPromptError("the prompt is empty; give at least one token (the model's BOS, for example)")
         for position, token_id in enumerate(prompt_ids):
-            if not isinstance(token_id, int) or isinstance(token_id, bool) or not 0 <= token_id < width:
+            if not isinstance(token_id, Integral) or isinstance(token_id, bool) or not 0 <= token_id < width:
                 raise InvalidPromptError(
                     f"prompt token {token_id!r} at position {position}: want an id in [0, {width})"
                 )
@@ -166,6 +171,7 @@ class Engine:
                 f"the prompt has {len(prompt_ids)} tokens and the context {limit}: shorten it by at least "
                 f"{len(prompt_ids) - limit + 1}"
             )
+        return [int(token_id) for token_id in prompt_ids]
 
     def _start_compiling(self, constraint: object) -> Future[CompiledGrammar] | None:
         if constraint is None:
@@ -200,8 +206,8 @@ class Engine:
                 return
             try:
                 self._start_grammar(sequence)
-            except ConstrainError as exc:
-                self._finish(sequence, "error", exc)
+            except BaseException as exc:
+                self._finish(sequence, "error", as_backend_error(exc, sequence.backend))
                 continue
             self._waiting.remove(sequence)
             sequence.slot = self._free_slots.pop()
@@ -221,8 +227,8 @@ class Engine:
             compiled = sequence.compiling.result()
         except CancelledError as exc:
             raise ClosedError("the compile of this constraint was cancelled") from exc
-        sequence.grammar = compiled.start()
         sequence.backend = compiled.backend_name
+        sequence.grammar = compiled.start()
         sequence.backend_reason = compiled.backend_reason
         if compiled.enforced_spec != compiled.grammar_spec:
             sequence.enforced = compiled.enforced_spec
@@ -236,9 +242,8 @@ class Engine:
         token_id = outcome
         try:
             accepted = sequence.grammar is None or sequence.grammar.accept([token_id]) == 1
-        except Exception as exc:
-            error = exc if isinstance(exc, ConstrainError) else BackendError(f"{sequence.backend} failed: {exc}")
-            self._finish(sequence, "error", error)
+        except BaseException as exc:
+            self._finish(sequence, "error", as_backend_error(exc, sequence.backend))
             return
         if not accepted:
             message = f"{sequence.backend} refused token {token_id}, which its own mask allowed"
@@ -258,6 +263,7 @@ class Engine:
     # finish
 
     def _finish(self, sequence: ActiveRequest, reason: FinishReason, error: ConstrainError | None = None) -> None:
+        sequence.has_ended = True
         if sequence in self._running:
             self._running.remove(sequence)
             self._free_slots.append(sequence.slot)
@@ -290,8 +296,12 @@ class Engine:
         )
 
     def _release(self, sequence: ActiveRequest) -> None:
-        with self._source_lock:
-            self.source.release(sequence.slot)
+        try:
+            with self._source_lock:
+                self.source.release(sequence.slot)
+        except Exception as exc:  # the request has its tokens, and the others go on
+            name = type(self.source).__name__
+            warnings.warn(f"{name} raised when a request ended: {exc!r}", RuntimeWarning, stacklevel=2)
 
     def __enter__(self) -> Self:
         return self
@@ -326,7 +336,7 @@ def _decoded(sequence: ActiveRequest, text: str) -> tuple[object, ConstrainError
 def _decoder(sequence: ActiveRequest) -> Callable[[str], object]:
     decode = _asked_decoder(sequence.request)
     enforcing = getattr(decode, "enforcing", None)  # of constrain.schema.decoders.SpecDecoder
-    return decode if enforcing is None or sequence.enforced is None else enforcing(sequence.enforced)  # type: ignore[no-any-return]
+    return decode if enforcing is None or sequence.enforced is None else enforcing(sequence.enforced)
 
 
 def _asked_decoder(request: Request) -> Callable[[str], object]:

@@ -104,6 +104,7 @@ def generate_until(
     timeout_s: float | None = given.pop("timeout_s", None)
     is_one = is_one_prompt(prompt)
     prompts: list[Prompt] = [prompt] if is_one else list(prompt)
+    constraints = None if constraints is None else list(constraints)
     if constraints is not None and (is_one or constraint is not None or len(constraints) != len(prompts)):
         raise InvalidInputError(
             f"constraints= goes with a list of prompts of its length, and not with constraint=; got {len(constraints)} "

@@ -2,11 +2,12 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from constrain.backend import Backend
-from constrain.errors import InvalidInputError, InvalidPromptError
+from constrain.errors import ConstrainError, InvalidGrammarError, InvalidInputError, InvalidPromptError
 from constrain.request import Request
 from constrain.sampling.params import SamplingFields, SamplingParams
 from constrain.source import FunctionSource, LogitsSource
@@ -35,7 +36,7 @@ class ManyOptions(OneOptions, total=False):
 
 def is_one_prompt(prompt: Any) -> bool:
     """Whether ``prompt`` is a single prompt and not a list of several."""
-    if isinstance(prompt, str):
+    if isinstance(prompt, str) or _is_array(prompt):
         return True
     if not isinstance(prompt, Sequence) or isinstance(prompt, bytes):
         raise InvalidPromptError(
@@ -43,7 +44,7 @@ def is_one_prompt(prompt: Any) -> bool:
         )
     if not prompt:
         raise InvalidPromptError("the prompt is an empty list")
-    return all(isinstance(item, int) for item in prompt) or all(isinstance(item, Mapping) for item in prompt)
+    return all(isinstance(item, Integral) for item in prompt) or all(isinstance(item, Mapping) for item in prompt)
 
 
 def make_request(
@@ -61,7 +62,12 @@ def make_request(
         prompt_ids = _prompt_ids(prompt, vocabulary, tokenizer)
     if wanted is None:
         return Request(prompt_ids=prompt_ids, params=params, timeout_s=timeout_s)
-    constraint = as_constraint(wanted)
+    try:
+        constraint = as_constraint(wanted)
+    except ConstrainError:
+        raise
+    except Exception as exc:  # a type's own hooks may raise anything, and it is this prompt's fault alone
+        raise InvalidGrammarError(f"making a constraint of {wanted!r:.80} raised {type(exc).__name__}: {exc}") from exc
     return Request(
         prompt_ids=prompt_ids,
         constraint=constraint.grammar_spec,
@@ -73,9 +79,18 @@ def make_request(
 
 def _prompt_ids(prompt: Prompt, vocabulary: Vocabulary, tokenizer: Any) -> list[int]:
     if isinstance(prompt, str):
-        return vocabulary.encode(prompt) if tokenizer is None else list(tokenizer.encode(prompt))
-    if all(isinstance(item, int) for item in prompt):
-        return [int(item) for item in prompt if isinstance(item, int)]
+        try:
+            return vocabulary.encode(prompt) if tokenizer is None else list(tokenizer.encode(prompt))
+        except UnicodeEncodeError as exc:
+            raise InvalidPromptError(
+                f"the prompt holds a lone surrogate at {exc.start}, which is no character"
+            ) from exc
+    if _is_array(prompt):
+        return prompt.tolist()  # type: ignore[union-attr,no-any-return]
+    if not isinstance(prompt, Sequence) or isinstance(prompt, bytes):
+        raise InvalidPromptError(f"a prompt is text, chat messages or token ids; got {type(prompt).__name__}")
+    if all(isinstance(item, Integral) for item in prompt):
+        return list(prompt)  # type: ignore[arg-type]  # each id is checked by the engine
     if not all(isinstance(item, Mapping) for item in prompt):
         raise InvalidPromptError(f"a prompt mixes {sorted({type(item).__name__ for item in prompt})}")
     if getattr(tokenizer, "chat_template", None) is None:
@@ -89,6 +104,11 @@ def _prompt_ids(prompt: Prompt, vocabulary: Vocabulary, tokenizer: Any) -> list[
     return list(ids)
 
 
+def _is_array(prompt: Any) -> bool:
+    """Whether this is one row of token ids as a numpy array or a torch tensor."""
+    return hasattr(prompt, "tolist") and getattr(prompt, "ndim", None) == 1
+
+
 def prepare(model: Any, tokenizer: Any, vocabulary: Vocabulary | None) -> tuple[LogitsSource, Vocabulary, Any]:
     """The source, the vocabulary and, where there is one, the tokenizer of what a caller passes as a model."""
     with _one_at_a_time:
@@ -99,7 +119,8 @@ def _prepare(model: Any, tokenizer: Any, vocabulary: Vocabulary | None) -> tuple
     if not isinstance(model, LogitsSource) and hasattr(model, "config") and hasattr(model, "forward"):
         from constrain.hf import TransformersSource, load_tokenizer
 
-        tokenizer = load_tokenizer(model) if tokenizer is None else tokenizer
+        if tokenizer is None:
+            tokenizer = _tokenizers.get(model) or _tokenizers.setdefault(model, load_tokenizer(model))
         return TransformersSource(model), vocabulary or _cached_vocabulary(model, tokenizer), tokenizer
     if vocabulary is None:
         if tokenizer is None:
@@ -107,7 +128,7 @@ def _prepare(model: Any, tokenizer: Any, vocabulary: Vocabulary | None) -> tuple
                 f"{type(model).__name__} does not say what its tokens are: pass vocabulary= or tokenizer="
             )
         width = model.logits_width if isinstance(model, LogitsSource) else None
-        vocabulary = Vocabulary.from_tokenizer(tokenizer, logits_width=width)
+        vocabulary = _cached_vocabulary(model, tokenizer, width)
     if isinstance(model, LogitsSource):
         return model, vocabulary, tokenizer
     if not callable(model):
@@ -118,17 +139,20 @@ def _prepare(model: Any, tokenizer: Any, vocabulary: Vocabulary | None) -> tuple
     return FunctionSource(function, logits_width=vocabulary.logits_width), vocabulary, tokenizer
 
 
-# Reading a tokenizer and preparing a backend takes up to seconds, so both live as long as the model they belong to.
+# Reading a tokenizer and preparing a backend takes up to seconds, so both live as long as the model or vocabulary that
+# they belong to. No value may refer to its key, or neither would ever be freed.
 # One at a time: a tokenizer of transformers fails with "Already borrowed" if two threads use it at once.
 _one_at_a_time = threading.RLock()
+_tokenizers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 _vocabularies: WeakKeyDictionary[Any, tuple[Any, Vocabulary]] = WeakKeyDictionary()
-_backends: WeakKeyDictionary[Vocabulary, dict[str, Backend]] = WeakKeyDictionary()
 
 
-def _cached_vocabulary(model: Any, tokenizer: Any) -> Vocabulary:
+def _cached_vocabulary(model: Any, tokenizer: Any, logits_width: int | None = None) -> Vocabulary:
     known = _vocabularies.get(model)
     if known is None or known[0] is not tokenizer:
-        known = _vocabularies[model] = (tokenizer, Vocabulary.from_tokenizer(tokenizer, model=model))
+        of_model = model if hasattr(model, "get_output_embeddings") else None
+        vocabulary = Vocabulary.from_tokenizer(tokenizer, model=of_model, logits_width=logits_width)
+        known = _vocabularies[model] = (tokenizer, vocabulary)
     return known[1]
 
 
@@ -139,7 +163,8 @@ def cached_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
     from constrain.backends import make_backend
 
     with _one_at_a_time:
-        by_name = _backends.setdefault(vocabulary, {})
+        # On the vocabulary itself, since a backend holds its vocabulary.
+        by_name: dict[str, Backend] = vocabulary.__dict__.setdefault("_constrain_backends", {})
         if backend not in by_name:
             by_name[backend] = make_backend(backend, vocabulary)
         return by_name[backend]

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
+from constrain.errors import InvalidInputError
 from constrain.grammar import CompiledGrammar
 from constrain.grammar_spec import GrammarSpec
 from constrain.sampling.params import SamplingParams
@@ -31,3 +33,10 @@ class Request:
     params: SamplingParams = field(default_factory=SamplingParams)
     decode: Callable[[str], Any] | None = None
     timeout_s: float | None = None
+
+    def __post_init__(self) -> None:
+        timeout = self.timeout_s
+        if timeout is not None and (not isinstance(timeout, Real) or isinstance(timeout, bool) or not timeout > 0):
+            raise InvalidInputError(f"timeout_s={timeout!r}: want a number of seconds above 0, or None")
+        if not isinstance(self.params, SamplingParams):
+            raise InvalidInputError(f"params={self.params!r}: want SamplingParams(...)")

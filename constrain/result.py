@@ -87,9 +87,8 @@ class GenerationResult:
         """``value``, or the reason why there is none as an exception."""
         if self.ok:
             return self.value
-        raise self.error or ConstrainError(
-            f"no value: the output ended with {self.finish_reason!r} after {self.text!r}"
-        )
+        hint = ": raise max_tokens, or shorten the prompt" if self.finish_reason == "length" else ""
+        raise self.error or ConstrainError(f"no value: the output ended with {self.finish_reason!r}{hint}")
 
     def with_request_id(self, request_id: int) -> "GenerationResult":
         """The same result under another id."""

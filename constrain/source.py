@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 
 from constrain.errors import InvalidInputError, SourceError
@@ -83,7 +84,8 @@ class FunctionSource(LogitsSource):
     """Any function from token ids to logits.
 
     ``function`` takes a list of B lists of token ids and returns the next-token logits of each: B rows of V, as a
-    tensor, an array or nested lists.
+    tensor, an array or nested lists. ``device`` is where its logits are, and where tokens are then drawn; logits from
+    elsewhere are copied there.
     """
 
     def __init__(
@@ -92,8 +94,10 @@ class FunctionSource(LogitsSource):
         *,
         logits_width: int | None = None,
         max_length: int | None = None,
+        device: torch.device | str = "cpu",
     ) -> None:
         self._function = function
+        self._device = torch.device(device)
         self._logits_width = logits_width
         self._max_length = max_length
 
@@ -105,13 +109,18 @@ class FunctionSource(LogitsSource):
     def max_length(self) -> int | None:
         return self._max_length
 
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
     def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
         prefixes = [
             list(view.token_ids[: len(view.token_ids) - back])
             for view in views
             for back in range(view.num_logits - 1, -1, -1)
         ]
-        return torch.as_tensor(self._function(prefixes))
+        logits = self._function(prefixes)
+        return logits if isinstance(logits, torch.Tensor) else torch.tensor(np.asarray(logits))
 
 
 def source_lock(source: LogitsSource) -> threading.RLock:
@@ -135,6 +144,10 @@ def checked_logits(source: LogitsSource, views: Sequence[SequenceView], logits_w
     if not isinstance(logits, torch.Tensor) or not logits.is_floating_point():
         kind = f"{logits.dtype} tensor" if isinstance(logits, torch.Tensor) else type(logits).__name__
         raise SourceError(f"{type(source).__name__} returned a {kind}; want float logits of shape {wanted}")
+    if logits.layout is not torch.strided or logits.is_meta:
+        raise SourceError(
+            f"{type(source).__name__} returned {logits.layout} logits on {logits.device}; want dense ones"
+        )
     if tuple(logits.shape) != wanted:
         raise SourceError(f"{type(source).__name__} returned shape {tuple(logits.shape)}; want {wanted}")
     return logits

@@ -27,6 +27,7 @@ class ActiveRequest:
     seed: int
     added_at: float
     token_ids: list[int]  # prompt and output
+    num_prompt: int
     compiling: Future[CompiledGrammar] | None
     slot: int = -1
     grammar: Grammar | None = None
@@ -34,11 +35,8 @@ class ActiveRequest:
     backend_reason: str | None = None
     enforced: GrammarSpec | None = None  # where keywords were ignored: what is left
     timings: Timings = field(default_factory=Timings)
+    has_ended: bool = False
     num_handed_out: int = 0  # output tokens that Engine.new_tokens has reported
-
-    @property
-    def num_prompt(self) -> int:
-        return len(self.request.prompt_ids)
 
     @property
     def num_output(self) -> int:
@@ -102,17 +100,15 @@ class Stepper:
                     states.append(sequence.grammar.fill_bitmask(host_mask, row))
                     continue
                 states.append(RowState.FREE)
-            except ConstrainError as exc:
-                states.append(exc)
-            except Exception as exc:
-                states.append(BackendError(f"{sequence.backend} failed to fill a mask: {exc}"))
+            except BaseException as exc:  # a panic of a Rust library is no Exception, and nobody interrupts this thread
+                states.append(as_backend_error(exc, sequence.backend))
             fill_free_row(host_mask, row, self._vocabulary)
         return states, time.perf_counter() - started
 
     def _forward(self, batch: list[ActiveRequest]) -> tuple[torch.Tensor, dict[int, SourceError]]:
         """Logits [N, V] of the batch. A source that fails is asked for each request alone, so that one request's
         prompt cannot fail the others; rows that fail alone are zeros and stand in the errors."""
-        views = [SequenceView(each.slot, each.token_ids) for each in batch]
+        views = [SequenceView(each.slot, tuple(each.token_ids)) for each in batch]
         width = self._vocabulary.logits_width
         try:
             return checked_logits(self._source, views, width), {}
@@ -123,7 +119,7 @@ class Stepper:
         errors: dict[int, SourceError] = {}
         for row, view in enumerate(views):
             try:
-                rows.append(checked_logits(self._source, [view], width).float())
+                rows.append(checked_logits(self._source, [view], width).to(self._source.device, torch.float32))
             except SourceError as exc:
                 rows.append(torch.zeros(1, width, device=self._source.device))
                 errors[row] = exc
@@ -144,6 +140,17 @@ class Stepper:
         )
         on_host = torch.stack([tokens, status]).tolist()  # the only copy to the host in a step
         return on_host[0], on_host[1]
+
+
+def as_backend_error(exc: BaseException, backend: str | None) -> ConstrainError:
+    """What stands in a result where a grammar raised ``exc``. Raises it again where the process is to end."""
+    if isinstance(exc, KeyboardInterrupt | SystemExit | GeneratorExit):
+        raise exc
+    if isinstance(exc, ConstrainError):
+        return exc
+    error = BackendError(f"{backend} failed: {type(exc).__name__}: {exc}")
+    error.__cause__ = exc
+    return error
 
 
 def _row_error(sequence: ActiveRequest, status: RowStatus, failure: RowState | ConstrainError) -> ConstrainError | None:

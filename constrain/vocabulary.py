@@ -38,6 +38,11 @@ class Vocabulary:
         logits_width: int | None = None,
         encode: Callable[[str], list[int]] | None = None,
     ) -> None:
+        if not isinstance(stop_token_ids, Iterable) or not isinstance(special_token_ids, Iterable):
+            raise VocabularyError("stop_token_ids and special_token_ids are collections of ids, as in [2]")
+        text = next((token for token in token_bytes if not isinstance(token, bytes | bytearray)), None)
+        if text is not None:
+            raise VocabularyError(f"tokens are bytes, not {text!r}; of a str, pass its encode()")
         stops, specials = tuple(sorted(set(stop_token_ids))), frozenset(special_token_ids)
         size = len(token_bytes)
         width = size if logits_width is None else logits_width

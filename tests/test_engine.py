@@ -269,6 +269,87 @@ def test_without_a_decoder_the_constraint_reads_and_validates_its_own_text() -> 
     assert isinstance(result.error, InvalidValueError) and "bug" in str(result.error)
 
 
+def test_a_decoder_may_cancel_a_request_that_ends_in_the_same_step() -> None:
+    with Engine(ScriptedSource({A: [ONE], B: [TWO]}), tiny_vocabulary(), backend="trie") as engine:
+
+        def first_wins(text: str) -> str:
+            assert engine.cancel(1)
+            return text
+
+        engine.add(Request(prompt_ids=[A], params=GREEDY, decode=first_wins))
+        engine.add(request(B))
+        first, second = engine.run()
+    assert (first.value, first.finish_reason) == ("1", "stop")
+    assert (second.finish_reason, second.token_ids) == ("cancelled", (TWO,))
+
+
+def test_a_grammar_that_cannot_start_ends_its_own_request() -> None:
+    class NoStart(CompiledGrammar):
+        vocabulary, backend_name, grammar_spec = tiny_vocabulary(), "nostart", regex("a")
+
+        def start(self):  # type: ignore[no-untyped-def]
+            raise MemoryError("no room")
+
+    broken, good = run(
+        ScriptedSource({A: [A], B: [B]}), [Request(prompt_ids=[A], constraint=NoStart(), params=GREEDY), request(B)]
+    )
+    assert isinstance(broken.error, BackendError) and "no room" in str(broken.error)
+    assert good.text == "b"
+
+
+def test_a_source_that_cannot_release_costs_no_result() -> None:
+    class Keeps(ScriptedSource):
+        def release(self, slot: int) -> None:
+            raise RuntimeError("kept")
+
+    with pytest.warns(RuntimeWarning, match="Keeps raised when a request ended"):
+        results = run(Keeps({A: [ONE], B: [TWO, TWO]}), [request(A), request(B)])
+    assert [result.text for result in results] == ["1", "22"]
+
+
+def test_nobody_can_change_the_tokens_of_a_request() -> None:
+    class Meddles(ScriptedSource):
+        def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
+            logits = super().__call__(views)
+            for view in views:
+                with pytest.raises(AttributeError):
+                    view.token_ids.append(SPACE)  # type: ignore[attr-defined]
+            return logits
+
+    prompt = [A]
+    with Engine(Meddles({A: [ONE, TWO]}), tiny_vocabulary(), backend="trie") as engine:
+        engine.add(Request(prompt_ids=prompt, params=GREEDY))
+        prompt += [B, B]
+        [result] = engine.run()
+    assert (result.text, result.token_ids, result.num_prompt_tokens) == ("12", (ONE, TWO, EOS), 1)
+
+
+def test_closing_does_not_wait_for_a_compile() -> None:
+    release = threading.Event()
+
+    class Slow(TrieBackend):
+        def compile(self, grammar_spec: GrammarSpec) -> CompiledGrammar:
+            release.wait(20)
+            return super().compile(grammar_spec)
+
+    vocabulary = tiny_vocabulary()
+    started = time.perf_counter()
+    with Engine(ScriptedSource({A: [A]}), vocabulary, backend=Slow(vocabulary)) as engine:
+        engine.add(Request(prompt_ids=[A], constraint=regex("a"), timeout_s=0.1))
+        [result] = engine.run()
+    waited = time.perf_counter() - started
+    release.set()
+    assert result.finish_reason == "deadline" and waited < 10
+
+
+@pytest.mark.parametrize(
+    "arguments", [{"timeout_s": float("nan")}, {"timeout_s": "5"}, {"timeout_s": 0}, {"params": None}]
+)
+def test_a_request_checks_itself(arguments: dict[str, object]) -> None:
+    with pytest.raises(InvalidInputError, match=next(iter(arguments))):
+        Request(prompt_ids=[A], **arguments)  # type: ignore[arg-type]
+
+
 def test_cancelled_and_overdue_requests_end_alone() -> None:
     with Engine(ScriptedSource({A: [B] * 50, B: [A] * 50}), tiny_vocabulary(), backend="trie") as engine:
         first = engine.add(request(A))

@@ -5,6 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
+import numpy as np
 import pytest
 import torch
 from pydantic import BaseModel, field_validator
@@ -25,6 +26,7 @@ from constrain import (
     generate,
     regex,
 )
+from constrain.inputs import cached_backend, prepare
 from tests.tiny import AB, EOS, ONE, TWO, A, B, ScriptedSource, tiny_vocabulary
 
 # Every printable ASCII character, so that JSON can be written.
@@ -151,6 +153,51 @@ def test_a_source_of_the_wrong_width_or_kind_is_named() -> None:
         generate("gpt2", [0], vocabulary=ASCII)
     with pytest.raises(VocabularyError):
         generate(ScriptedSource({}), [0], vocabulary=ASCII)
+
+
+def test_every_kind_of_bad_prompt_among_many_costs_only_its_own() -> None:
+    class Explodes:
+        @classmethod
+        def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+            raise RuntimeError("boom")
+
+    prompts: list[Any] = [
+        [0],
+        None,
+        5,
+        b"x",
+        "\ud800",
+        "é",
+        [False],
+        [[0]],
+        np.array([0]),
+        torch.tensor([0]),
+        [np.int64(0)],
+    ]
+    results = generate(writes("yes"), prompts, ["yes"], vocabulary=ASCII, temperature=0.0)
+    kinds = [type(result.error) for result in results]
+    bad = InvalidPromptError
+    assert kinds == [type(None), bad, bad, bad, bad, VocabularyError, bad, bad, *[type(None)] * 3]
+    assert [result.value for result in results if result.ok] == ["yes"] * 4
+    results = generate(writes("yes"), [[0], [0]], constraints=(each for each in [Explodes, None]), vocabulary=ASCII)
+    assert isinstance(results[0].error, InvalidGrammarError) and "boom" in str(results[0].error)
+
+
+def test_what_a_model_needs_is_made_once_and_goes_with_it(smollm2: tuple[Any, Any]) -> None:
+    import copy
+    import gc
+    import weakref
+
+    model, _ = smollm2
+    twin = copy.copy(model)
+    first = prepare(twin, None, None)
+    assert prepare(twin, None, None)[1:] == first[1:]
+    backend = weakref.ref(cached_backend("trie", first[1]))
+    assert cached_backend("trie", first[1]) is backend()
+    vocabulary = weakref.ref(first[1])
+    del first, twin
+    gc.collect()
+    assert vocabulary() is None and backend() is None
 
 
 @pytest.mark.parametrize("prompt", [5, None, b"bytes", [], [[0], "\x00"], [{"role": "user", "content": "hi"}]])

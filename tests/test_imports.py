@@ -23,7 +23,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "source": {"errors"},
     "schema": {"errors", "grammar_spec", "grammar"},
     "sampling": {"errors"},
-    "request": {"grammar", "grammar_spec", "sampling"},
+    "request": {"errors", "grammar", "grammar_spec", "sampling"},
     "result": {"errors"},
     "backends": {*CORE},
     "hf": {"errors", "source", "vocabulary"},

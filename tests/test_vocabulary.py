@@ -24,6 +24,8 @@ TEXTS = [
         ({"token_bytes": [], "stop_token_ids": [0]}, "empty"),
         ({"token_bytes": [b"a"], "stop_token_ids": []}, "stop"),
         ({"token_bytes": [b"a"], "stop_token_ids": [1]}, r"\[1\]"),
+        ({"token_bytes": ["a"], "stop_token_ids": [0]}, "encode"),
+        ({"token_bytes": [b"a"], "stop_token_ids": 0}, "collections"),
         ({"token_bytes": [b"a"], "stop_token_ids": [0], "special_token_ids": [-1]}, r"\[-1\]"),
         ({"token_bytes": [b"a", b"b"], "stop_token_ids": [0], "logits_width": 1}, "another model"),
     ],

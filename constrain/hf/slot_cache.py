@@ -48,12 +48,14 @@ class SlotCache(Cache):  # type: ignore[misc]  # transformers is not typed
         """Make room, at least doubling what grows."""
         if num_rows <= self.num_rows and length <= self.length:
             return
+        new_rows, new_length = self.num_rows, self.length
         if num_rows > self.num_rows:
-            self.num_rows = max(num_rows, _at_most(2 * self.num_rows, self.max_rows))
+            new_rows = max(num_rows, _at_most(2 * self.num_rows, self.max_rows))
         if length > self.length:
-            self.length = max(length, _at_most(max(2 * self.length, _FIRST_LENGTH), self.max_length))
+            new_length = max(length, _at_most(max(2 * self.length, _FIRST_LENGTH), self.max_length))
         for layer in self.layers:
-            layer.resize(self.num_rows, self.length)
+            layer.resize(new_rows, new_length)
+        self.num_rows, self.length = new_rows, new_length  # last: memory may have run out on the way
 
     def move(self, source_row: int, target_row: int, length: int) -> None:
         """Copy the first ``length`` columns of one row over another."""
@@ -127,6 +129,9 @@ def _at_most(wanted: int, limit: int | None) -> int:
 
 
 def _enlarged(buffer: torch.Tensor, num_rows: int, length: int) -> torch.Tensor:
+    num_rows, length = max(num_rows, buffer.shape[0]), max(length, buffer.shape[2])
+    if (num_rows, length) == (buffer.shape[0], buffer.shape[2]):
+        return buffer  # enlarged before memory ran out for another
     enlarged = buffer.new_zeros(num_rows, buffer.shape[1], length, buffer.shape[3])
     enlarged[: buffer.shape[0], :, : buffer.shape[2]] = buffer
     return enlarged

@@ -1,7 +1,7 @@
 """What a request may ask of sampling."""
 
-import math
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import TypedDict
 
 from constrain.errors import InvalidInputError
@@ -25,7 +25,7 @@ class SamplingParams:
     """How to draw, and how much. Checked when made: ``InvalidInputError`` names the field.
 
     temperature:
-        0 and up; below 1e-5 is greedy: the token of the highest logit, the lowest id on ties.
+        0 to 1e30; below 1e-5 is greedy: the token of the highest logit, the lowest id on ties.
     top_k:
         Keep the k most probable tokens, ties by lowest id; 0 or -1 keeps all.
     top_p:
@@ -44,7 +44,8 @@ class SamplingParams:
     max_tokens: int = 256
 
     def __post_init__(self) -> None:
-        _require(_is_number(self.temperature) and self.temperature >= 0, self, "temperature", "a finite number >= 0")
+        temperature_ok = _is_number(self.temperature) and 0 <= self.temperature <= 1e30
+        _require(temperature_ok, self, "temperature", "a number in [0, 1e30]")
         _require(_is_int(self.top_k) and self.top_k >= -1, self, "top_k", "an integer >= 1, or 0 or -1 for off")
         _require(_is_number(self.top_p) and 0 < self.top_p <= 1, self, "top_p", "a number in (0, 1]")
         _require(_is_int(self.max_tokens) and self.max_tokens >= 1, self, "max_tokens", "an integer >= 1")
@@ -63,8 +64,8 @@ def _require(holds: bool, params: SamplingParams, field: str, wanted: str) -> No
 
 
 def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return isinstance(value, Real) and not isinstance(value, bool)

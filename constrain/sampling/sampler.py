@@ -46,7 +46,9 @@ def sample(
 
 
 def _draw(logits: torch.Tensor, params: Sequence[SamplingParams], uniform: torch.Tensor) -> torch.Tensor:
-    logits = logits / _column(params, "temperature", torch.float32, logits.device)[:, None]
+    # The maximum goes first: a logit of -3e38, which some models give to what they forbid, must not overflow.
+    logits = logits - logits.amax(dim=1, keepdim=True)
+    logits /= _column(params, "temperature", torch.float32, logits.device)[:, None]
     width = logits.shape[1]
     cut = [row for row, each in enumerate(params) if 0 < each.top_k < width or each.top_p < 1]
     if cut:  # sorting is the dear part, so only the rows that need it

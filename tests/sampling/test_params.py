@@ -1,5 +1,6 @@
 """Parameters are checked when they are made."""
 
+import numpy as np
 import pytest
 
 from constrain.errors import InvalidInputError
@@ -13,6 +14,8 @@ from constrain.sampling.params import SamplingParams
         ("temperature", float("nan")),
         ("temperature", float("inf")),
         ("temperature", True),
+        ("temperature", 10**400),
+        ("temperature", 1e39),
         ("temperature", "1"),
         ("top_k", -2),
         ("top_k", 1.5),
@@ -29,6 +32,10 @@ from constrain.sampling.params import SamplingParams
 def test_a_bad_field_is_named(field: str, value: object) -> None:
     with pytest.raises(InvalidInputError, match=f"^{field}="):
         SamplingParams(**{field: value})  # type: ignore[arg-type]
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    SamplingParams(temperature=np.float32(0.5), max_tokens=np.int64(5), seed=np.uint64(2**64 - 1))
 
 
 def test_the_edges_are_legal() -> None:

@@ -47,6 +47,19 @@ def test_a_row_does_not_depend_on_its_batch() -> None:
             assert alone == together[part]
 
 
+def test_huge_logits_and_temperatures_do_not_overflow() -> None:
+    lowest = torch.finfo(torch.float32).min
+    logits = torch.full((1, 97), float("-inf"))
+    logits[0, [33, 34]] = lowest  # what some models give to all that they forbid
+    for temperature in (1e-5, 0.7, 1e30):
+        tokens, status = sample(logits.clone(), [SamplingParams(temperature=temperature)], [1], [0])
+        assert (tokens.item() in (33, 34), status.item()) == (True, RowStatus.OK)
+    logits = torch.zeros(1, 97)
+    logits[0, [5, 7]] = 1e35
+    drawn = {sample(logits.clone(), [SamplingParams(temperature=1e-4)], [1], [i])[0].item() for i in range(40)}
+    assert drawn == {5, 7}
+
+
 def test_masked_tokens_are_never_drawn() -> None:
     logits = torch.full((500, 600), float("-inf"))
     logits[:, [3, 555]] = torch.tensor([1.0, 1.5])

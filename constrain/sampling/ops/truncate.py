@@ -6,7 +6,7 @@ import torch
 def truncate_(
     logits: torch.Tensor,  # [N, V] float32, after temperature, changed in place
     top_k: torch.Tensor,  # [N] int64, 1..V; V keeps all
-    top_p: torch.Tensor,  # [N] float32 in (0, 1]; 1 keeps all
+    top_p: torch.Tensor,  # [N] float64 in (0, 1]; 1 keeps all
 ) -> torch.Tensor:
     """Set to -inf whatever top-k, and then top-p, cut; returns ``logits``.
 
