@@ -59,6 +59,7 @@ HOMES = {
     "triton": {"sampling/ops/", "spec/ops/"},
     "jsonschema": {"schema/"},
     "referencing": {"schema/"},
+    "regex": {"schema/"},
     "pydantic": {"schema/"},
     "pydantic_core": {"schema/"},
 }

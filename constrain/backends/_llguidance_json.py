@@ -7,11 +7,13 @@ in ``tests/backends/test_llguidance.py`` that shows the hole, and that fails whe
 import json
 import math
 import re
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from constrain.backends._json_schema import each_keyword
-from constrain.errors import Unsupported
+from constrain.backends._llguidance_pattern import rust_pattern
+from constrain.errors import Unsupported, UnsupportedGrammarError
 from constrain.grammar_spec import JsonForm
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ MAX_MULTIPLE = 10_000
 
 MAX_DEPTH = 100
 """How deep schemas may nest; llguidance's own parser stops between 62 and 120."""
+
+MAX_INTEGER = 2**63
+"""Bounds of integers stay below this: llguidance 1.9.1 has 64 bits for them, and dies if it cuts off both of a pair."""
 
 _REFUSED = frozenset({
     "not", "if", "contains", "minContains", "maxContains", "uniqueItems", "propertyNames", "dependentRequired",
@@ -54,6 +59,7 @@ def unsupported_schema(schema: "Rewritten") -> list[Unsupported]:
     for pointer, depth in schema.depths():
         if depth > MAX_DEPTH:
             return [Unsupported(f"the schema nests deeper than {MAX_DEPTH} levels", pointer)]
+    found += _unsupported_bounds(schema)
     multiples = [use for use in schema.uses if use.effective and use.keyword == "multipleOf"]
     if multiples and _units([Fraction(str(use.value)) for use in multiples]) > MAX_MULTIPLE:
         reason = f"multiples that repeat only after more than {MAX_MULTIPLE} units take llguidance too long"
@@ -68,6 +74,10 @@ def schema_support(use: "KeywordUse") -> Unsupported | None:
         return use.unsupported("the schema is false: no value is valid")
     if use.keyword in _REFUSED:
         return use.unsupported(f"{use.keyword} is not implemented")
+    if use.keyword == "$ref" and "/patternProperties/" in value:
+        return use.unsupported("a reference into patternProperties, whose keys are written in another way")
+    if use.keyword in _BOUNDS and abs(value) >= MAX_INTEGER and _may_be_integer(use):
+        return use.unsupported(f"{use.keyword} {value} of an integer: bounds from 2**63 on are not enforced")
     if use.keyword == "minProperties" and value > max(1, len(use.siblings.get("required", ()))):
         # An object may repeat a key that no schema lists, and each time counts.
         return use.unsupported("minProperties could be met by one key written twice")
@@ -78,10 +88,45 @@ def schema_support(use: "KeywordUse") -> Unsupported | None:
         return use.unsupported("a control character or a lone surrogate, which could only be written as a \\u escape")
     patterns = [value] if use.keyword == "pattern" else value if use.keyword == "patternProperties" else ()
     for pattern in patterns:
-        problem = _pattern_problem(pattern)
+        problem = _pattern_problem(pattern) or _set_problem(pattern)
         if problem is not None:
             return use.unsupported(f"{use.keyword} {pattern!r}: {problem}")
     return None
+
+
+def _unsupported_bounds(schema: "Rewritten") -> Iterator[Unsupported]:
+    """Integral exclusive bounds that a fraction of the same unit could meet from the other side.
+
+    llguidance 1.9.1 takes 1 for ``{"exclusiveMinimum": 1, "maximum": 1.5}``. Bounds of different places may come
+    together, so that all are looked at; beside ``"type": "integer"`` they are right.
+    """
+    uses = [use for use in schema.uses if use.effective and use.keyword in _BOUNDS and _may_be_fraction(use)]
+    for use in uses:
+        if use.keyword.startswith("exclusive") and use.value == int(use.value):
+            others, toward = _OPPOSITE[use.keyword]
+            if any(each.keyword in others and _within_unit(use.value, each.value, toward) for each in uses):
+                yield use.unsupported(f"{use.keyword} {use.value} where another bound is a fraction of the same unit")
+
+
+def _within_unit(exclusive: float, other: float, toward: int) -> bool:
+    return other != int(other) and 0 < (other - exclusive) * toward < 1
+
+
+def _may_be_integer(use: "KeywordUse") -> bool:
+    names = use.node.keywords.get("type", "integer")
+    return bool({"integer", "number"} & set([names] if isinstance(names, str) else names))
+
+
+def _may_be_fraction(use: "KeywordUse") -> bool:
+    names = use.node.keywords.get("type", "number")
+    return "number" in ([names] if isinstance(names, str) else names)
+
+
+_BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+_OPPOSITE = {
+    "exclusiveMinimum": (("maximum", "exclusiveMaximum"), 1),
+    "exclusiveMaximum": (("minimum", "exclusiveMinimum"), -1),
+}
 
 
 def json_grammar(schema: "Rewritten", form: JsonForm) -> str:
@@ -90,8 +135,11 @@ def json_grammar(schema: "Rewritten", form: JsonForm) -> str:
     data = json.loads(json.dumps(schema.schema))
     root: dict[str, Any] = {} if data is True else data
     narrowed = [use.node.pointer for use in schema.uses if use.keyword == "format" and use.value in _NARROWED_FORMATS]
-    for pointer in narrowed:
-        _narrow_(_at(root, pointer))
+    # Deepest first, since the keys of patternProperties are on the way.
+    patterned = {use.node.pointer for use in schema.uses if use.keyword in ("pattern", "patternProperties")}
+    spelled = sorted(patterned, key=lambda pointer: pointer.count("/"), reverse=True)
+    for pointer, change_ in [*((each, _narrow_) for each in narrowed), *((each, _spell_out_) for each in spelled)]:
+        change_(_at(root, pointer))
     root["x-guidance"] = _options(form)
     return f"start: %json {json.dumps(root)}\n"
 
@@ -151,6 +199,29 @@ def _pattern_problem(pattern: str) -> str | None:
             return "look-arounds, named groups and flags"
         at += 1
     return "it does not end its set" if in_class else None
+
+
+def _set_problem(pattern: str) -> str | None:
+    """Why ``rust_pattern`` cannot spell out the sets of ``pattern``; None if it can."""
+    try:
+        rust_pattern(pattern)
+    except UnsupportedGrammarError as exc:
+        return str(exc)
+    return None
+
+
+def _spell_out_(schema: dict[str, Any]) -> None:
+    """The patterns of one schema in Rust's syntax."""
+    if isinstance(schema.get("pattern"), str):
+        schema["pattern"] = rust_pattern(schema["pattern"])
+    if isinstance(schema.get("patternProperties"), dict):
+        spelled: dict[str, Any] = {}
+        for pattern, value in schema["patternProperties"].items():
+            key = rust_pattern(pattern)
+            while key in spelled:  # two patterns that mean the same
+                key = f"(?:{key})"
+            spelled[key] = value
+        schema["patternProperties"] = spelled
 
 
 def _narrow_(schema: dict[str, Any]) -> None:

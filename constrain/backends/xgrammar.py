@@ -83,9 +83,7 @@ class XGrammarBackend(Backend):
         text, form = grammar_spec.text, grammar_spec.form or JsonForm()
         match grammar_spec.kind:
             case "json_schema":
-                printed = without_open_escapes(
-                    _json_ebnf(read_schema(grammar_spec).schema, form)
-                )
+                printed = without_open_escapes(_json_ebnf(read_schema(grammar_spec).schema, form))
             case "json_object":
                 printed = without_open_escapes(_json_ebnf({"type": "object"}, form))
             case "regex":

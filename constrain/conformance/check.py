@@ -22,6 +22,7 @@ from constrain.errors import (
     BackendError,
     ConstrainError,
     InvalidInputError,
+    InvalidSchemaError,
     LimitExceededError,
     UnsupportedGrammarError,
 )
@@ -143,6 +144,8 @@ def _failed(result: CaseResult, exc: Exception) -> CaseResult:
         verdict = "refused"
         if isinstance(exc, UnsupportedGrammarError):
             keywords = tuple(dict.fromkeys(item.keyword for item in exc.unsupported if item.keyword is not None))
+        elif isinstance(exc, InvalidSchemaError) and exc.pointer:
+            keywords = (exc.pointer.rpartition("/")[2],)
     return replace(result, verdict=verdict, error=type(exc).__name__, message=str(exc)[:2000], keywords=keywords)
 
 

@@ -1,5 +1,6 @@
 """What a run showed: tables for a terminal and for a README, and every failure by name."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -52,6 +53,7 @@ def text_tables(results: Sequence[CaseResult]) -> str:
 def failures_text(results: Sequence[CaseResult]) -> str:
     """Every false accept, disagreement, crash, timeout and exceeded memory, and what refusals name most."""
     lines = [line for result in results for line in _failure_lines(result)]
+    lines += _false_accept_summary(results)
     refused = [result for result in results if result.verdict == "refused"]
     named = Counter(keyword for result in refused for keyword in result.keywords)
     if named:
@@ -108,6 +110,23 @@ def _text_table(first: str, rows: Sequence[Counts]) -> str:
         "  ".join(cell.rjust(width) if column else cell.ljust(width) for column, (cell, width) in enumerate(pairs))
         for pairs in ([*zip(line, widths, strict=True)] for line in cells)
     )
+
+
+def _false_accept_summary(results: Sequence[CaseResult]) -> list[str]:
+    """How many false accepts the instances show, and why the validator refuses what the walks wrote."""
+    false_accepts = [result for result in results if result.verdict == "false_accept"]
+    if not false_accepts:
+        return []
+    by_instances = sum(any(item.verdict == "false_accept" for item in result.instances) for result in false_accepts)
+    reasons = Counter(_reason(error) for result in false_accepts for _, error in result.walks.invalid)
+    lines = [f"false accepts: {by_instances} by instances, {len(false_accepts) - by_instances} by walks alone"]
+    return lines + [f"    {count} walks: {reason}" for reason, count in reasons.most_common(10)]
+
+
+def _reason(error: str) -> str:
+    """``error`` without the place and the values that it names."""
+    without_place = error.partition(": ")[2] if error.startswith("at /") else error
+    return re.sub(r"'[^']*'|\"[^\"]*\"|-?\d[\d.eE+-]*", "…", without_place)[:80]
 
 
 def _failure_lines(result: CaseResult) -> list[str]:

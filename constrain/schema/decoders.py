@@ -1,6 +1,5 @@
 """From a finished text to the value: parsed, and validated against what was enforced."""
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -10,6 +9,7 @@ from pydantic import TypeAdapter, ValidationError
 from constrain.errors import InvalidValueError
 from constrain.grammar_spec import GrammarSpec
 from constrain.schema.functions import Complete
+from constrain.schema.matching import MatchTimeoutError, fullmatches
 from constrain.schema.validate import read_value, validator_for
 
 
@@ -42,8 +42,8 @@ class PlainDecoder:
             return read_value(text)
         if spec.kind == "choice" and text not in read_value(spec.text):
             raise InvalidValueError(f"constrain let {text!r:.200} through, none of the choices: a bug of constrain")
-        if spec.kind == "regex" and re.fullmatch(spec.text, text) is None:
-            raise InvalidValueError(f"constrain let {text!r:.200} through against {spec!r}: a bug of constrain")
+        if spec.kind == "regex":
+            _check_regex(spec, text)
         return text
 
 
@@ -70,6 +70,15 @@ class TypeDecoder:
                 f"says, refuses it: {exc}"
             ) from exc
         return value if self.complete is None else self.complete(value)
+
+
+def _check_regex(grammar_spec: GrammarSpec, text: str) -> None:
+    try:
+        matches = fullmatches(grammar_spec.text, text)
+    except MatchTimeoutError as exc:
+        raise InvalidValueError(f"the output follows the constraint, but cannot be validated again: {exc}") from exc
+    if not matches:
+        raise InvalidValueError(f"constrain let {text!r:.200} through against {grammar_spec!r}: a bug of constrain")
 
 
 def _check(grammar_spec: GrammarSpec, text: str) -> None:

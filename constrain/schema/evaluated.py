@@ -65,6 +65,8 @@ def close_unevaluated(normal: Normal, schema: NormalObject, of: Of) -> NormalSch
     alternatives = _alternatives(normal, rest, of, 0)
     if alternatives is None:
         return None
+    if not alternatives:
+        return False
     alternatives = _without_needless(alternatives)
     closed = [_closed(schema, alternative, inside, of) for alternative in alternatives]
     if len(closed) > 1 or alternatives[0].conjuncts:
@@ -146,7 +148,9 @@ def _own(normal: Normal, schema: NormalObject, of: Of) -> Evaluated | None:
 
 
 def _in_place(normal: Normal, schema: NormalObject, of: Of, depth: int) -> Iterator[Alternatives | None]:
-    inner = lambda item: _alternatives(normal, item, of, depth + 1)  # noqa: E731
+    def inner(item: NormalSchema | None) -> Alternatives | None:
+        return _alternatives(normal, True if item is None else item, of, depth + 1)
+
     if "$ref" in schema:
         yield inner(normal.target(schema))
     for item in schema.get("allOf", ()):

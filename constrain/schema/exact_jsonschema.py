@@ -1,6 +1,5 @@
 """``jsonschema``'s validators made exact: decimal numbers, equality as JSON has it, patterns one by one."""
 
-import re
 from collections.abc import Iterator
 from decimal import Decimal
 from functools import cache, partialmethod
@@ -11,6 +10,7 @@ from jsonschema import exceptions, validators
 
 from constrain.schema.dialects import DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12, Dialect, dialect_of
 from constrain.schema.exact import hashable, is_multiple
+from constrain.schema.matching import searches
 from constrain.schema.unevaluated import unevaluated_items, unevaluated_properties
 
 
@@ -31,6 +31,8 @@ def exact_class(dialect: Dialect) -> Any:
         "multipleOf": _multiple_of,
         "uniqueItems": _unique_items,
         "additionalProperties": _additional_properties,
+        "pattern": _pattern,
+        "patternProperties": _pattern_properties,
     }
     if "unevaluatedItems" in base.VALIDATORS:
         keywords |= {"unevaluatedProperties": unevaluated_properties, "unevaluatedItems": unevaluated_items}
@@ -76,13 +78,27 @@ def _unique_items(validator: Any, unique: Any, value: Any, schema: Any) -> Itera
         yield exceptions.ValidationError(f"{value!r:.200} has items that are equal")
 
 
+def _pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[exceptions.ValidationError]:
+    if validator.is_type(value, "string") and not searches(pattern, value):
+        yield exceptions.ValidationError(f"{value!r:.200} does not match {pattern!r:.200}")
+
+
+def _pattern_properties(validator: Any, patterns: Any, value: Any, schema: Any) -> Iterator[exceptions.ValidationError]:
+    if not validator.is_type(value, "object"):
+        return
+    for pattern, subschema in patterns.items():
+        for name, item in value.items():
+            if searches(pattern, name):
+                yield from validator.descend(item, subschema, path=name, schema_path=pattern)
+
+
 def _additional_properties(validator: Any, extra: Any, value: Any, schema: Any) -> Iterator[exceptions.ValidationError]:
     # jsonschema 4.26 joins the patterns with "|", which breaks groups and an empty pattern.
     if not validator.is_type(value, "object"):
         return
     known, patterns = schema.get("properties", {}), schema.get("patternProperties", {})
     for name, item in value.items():
-        if name in known or any(re.search(pattern, name) for pattern in patterns):
+        if name in known or any(searches(pattern, name) for pattern in patterns):
             continue
         if extra is False:
             yield exceptions.ValidationError(f"the property {name!r} is not allowed", path=[name])

@@ -45,7 +45,7 @@ def arguments_adapter(function: Callable[..., Any], name: str) -> tuple[TypeAdap
     arguments.__pydantic_config__ = {"extra": "forbid"}
     try:
         return TypeAdapter(arguments), partial(_complete, tuple(fields), defaults)
-    except (PydanticUserError, TypeError, NameError) as exc:
+    except (PydanticUserError, TypeError, NameError, ImportError) as exc:
         message = str(exc).split("\n\nFor further information", 1)[0]
         raise InvalidGrammarError(f"the arguments of {name} have no JSON schema: {message}") from exc
 

@@ -6,7 +6,7 @@ the objects without ``a``: by De Morgan's laws, keyword by keyword. A keyword wh
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -72,7 +72,8 @@ def _negated_part(normal: Normal, part: NormalObject, within: frozenset[str], de
         case "$ref":
             return inner(normal.target(part))
         case "not":
-            return value
+            inside: NormalSchema = value
+            return inside
         case "allOf":
             return _joined("anyOf", [inner(item) for item in value])
         case "anyOf":
@@ -238,7 +239,7 @@ def _literal(char: str) -> str:
     return f"\\x{ord(char):02x}" if char.isascii() and not char.isalnum() else char
 
 
-def _joined(keyword: str, schemas: list[NormalSchema | None]) -> NormalSchema | None:
+def _joined(keyword: str, schemas: Sequence[NormalSchema | None]) -> NormalSchema | None:
     if any(item is None for item in schemas):
         return None
     known = [item for item in schemas if item is not None]

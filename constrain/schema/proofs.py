@@ -30,7 +30,9 @@ def kind_of(value: Any) -> str:
         return "boolean"
     if isinstance(value, int | float):
         return "integer" if value == int(value) else "fraction"
-    return {dict: "object", list: "array", str: "string"}[type(value)]
+    if isinstance(value, str):
+        return "string"
+    return "object" if isinstance(value, dict) else "array"
 
 
 def as_type(kinds: frozenset[str]) -> list[str] | None:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic import TypeAdapter
 from pydantic.errors import PydanticUserError
@@ -123,12 +123,12 @@ def _adapter_of(obj: Any, name: str) -> TypeAdapter[Any]:
         return obj
     try:
         return TypeAdapter(obj)
-    except (PydanticUserError, TypeError, NameError) as exc:
+    except (PydanticUserError, TypeError, NameError, ImportError) as exc:
         message = str(exc).split("\n\nFor further information", 1)[0]
         hint = "" if isinstance(obj, type) else " (not a type; pass a class, a JSON schema, a pattern or choices)"
         raise InvalidGrammarError(f"{name}{hint} has no JSON schema: {message}") from exc
 
 
 def _name_of(obj: Any) -> str:
-    name = getattr(obj, "__name__", None)
-    return name if isinstance(name, str) else f"{obj!r:.80}"
+    name = getattr(obj, "__name__", None)  # of dict[str, int] it is "dict"
+    return name if isinstance(name, str) and get_origin(obj) is None else f"{obj!r:.80}"

@@ -4,12 +4,13 @@ Those of ``jsonschema`` 4.26 differ from the drafts in places: draft 2019-09 for
 branch, ``unevaluatedItems`` forgets ``dependentSchemas``, and neither follows a ``$id`` inside a branch.
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from jsonschema.exceptions import ValidationError
 from referencing import jsonschema as specifications
+
+from constrain.schema.matching import searches
 
 
 def unevaluated_properties(validator: Any, subschema: Any, value: Any, schema: Any) -> Iterator[ValidationError]:
@@ -40,7 +41,7 @@ def _names(validator: Any, value: Any, schema: Any, own: bool = True) -> set[str
         return set(value)
     known = set(value) & set(schema.get("properties", ()))
     for pattern in schema.get("patternProperties", ()):
-        known.update(name for name in value if re.search(pattern, name))
+        known.update(name for name in value if searches(pattern, name))
     for branch in _branches(validator, value, schema):
         known |= _names(branch, value, branch.schema)
     return known

@@ -19,10 +19,15 @@ from constrain.schema.documents import Documents, is_metaschema
 from constrain.schema.ecma import translate_pattern
 from constrain.schema.exact_jsonschema import exact_class
 from constrain.schema.graph import SchemaGraph
-from constrain.schema.json_text import join_pointer, unique_keys
+from constrain.schema.json_text import join_pointer
 from constrain.schema.load import Schema, load_graph
+from constrain.schema.matching import MatchTimeoutError
 
 _MAX_INTEGER_DIGITS = 4300
+
+
+class UncheckedError(Exception):
+    """A text that may be valid, but cannot be validated: too deep, too large a number, too slow a pattern."""
 
 
 class Validator:
@@ -59,22 +64,39 @@ class Validator:
     def error(self, text: str) -> str | None:
         """Why ``text`` is not a valid JSON value of the schema, with the place in the value; None if it is one.
 
-        A value with a duplicate key is not valid: readers disagree on what it says.
+        Of a key that an object repeats, the last one counts, as for every reader in Python.
         """
+        try:
+            return self._invalid(text)
+        except UncheckedError as exc:
+            return str(exc)
+
+    def _invalid(self, text: str) -> str | None:
+        """As ``error``; raises ``UncheckedError`` for what may be valid and cannot be validated."""
         try:
             value = _loads(text, Decimal)
             worst = exceptions.best_match(self._validator.iter_errors(value))
-        except RecursionError:
-            return "it is nested too deeply to be validated"
-        except (ValueError, ArithmeticError) as exc:
+        except RecursionError as exc:
+            raise UncheckedError("it is nested too deeply") from exc
+        except ArithmeticError as exc:
+            raise UncheckedError("it holds a number of an exponent that no decimal arithmetic bears") from exc
+        except MatchTimeoutError as exc:
+            raise UncheckedError(str(exc)) from exc
+        except ValueError as exc:
             return f"it is not JSON: {exc}"
         if worst is None:
             return None
         return f"at {join_pointer('', *worst.absolute_path) or '/'}: {worst.message:.300}"
 
     def check(self, text: str) -> None:
-        """Raise ``InvalidValueError`` unless ``text`` is valid; its message says that this is a bug of constrain."""
-        error = self.error(text)
+        """Raise ``InvalidValueError`` unless ``text`` is valid.
+
+        The message says that this is a bug of constrain, or that the text could not be validated, and why.
+        """
+        try:
+            error = self._invalid(text)
+        except UncheckedError as exc:
+            raise InvalidValueError(f"the output follows the constraint, but cannot be validated again: {exc}") from exc
         if error is not None:
             shown = text if len(text) <= 200 else f"{text[:197]}..."
             raise InvalidValueError(
@@ -100,7 +122,6 @@ def read_value(text: str) -> Any:
 def _loads(text: str, parse_float: Any) -> Any:
     return json.loads(
         text,
-        object_pairs_hook=unique_keys,
         parse_float=parse_float,
         parse_int=lambda digits: int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else Decimal(digits),
         parse_constant=_refuse_constant,

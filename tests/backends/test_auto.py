@@ -64,7 +64,8 @@ def test_a_refusal_names_the_reasons_of_every_backend() -> None:
     with pytest.raises(UnsupportedGrammarError) as caught:
         BACKEND.compile(schema_spec({"properties": {"a": {"uniqueItems": True}}}))
     assert "llguidance" in str(caught.value) and "xgrammar" in str(caught.value)
-    assert ("/properties/a/uniqueItems", "uniqueItems") in {(item.pointer, item.keyword) for item in caught.value.unsupported}
+    places = {(item.pointer, item.keyword) for item in caught.value.unsupported}
+    assert ("/properties/a/uniqueItems", "uniqueItems") in places
     with pytest.raises(UnsupportedGrammarError):
         BACKEND.explain(schema_spec({"uniqueItems": True}))
     assert BACKEND.unsupported(schema_spec({"uniqueItems": True}))

@@ -160,6 +160,23 @@ def test_formats_that_are_too_wide(name: str, text: str) -> None:
     assert raw_takes(raw_json({"type": "string", "format": name}), f'"{text}"')
 
 
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"exclusiveMinimum": 1, "maximum": 1.5}, "1"),
+        ({"exclusiveMinimum": 0, "exclusiveMaximum": 0.5}, "0"),
+        ({"exclusiveMaximum": -1, "minimum": -1.5}, "-1"),
+    ],
+)
+def test_an_exclusive_bound_is_met_within_its_unit(schema: dict[str, Any], text: str) -> None:
+    assert raw_takes(raw_json({"type": "number", **schema}), text)
+    assert BACKEND.unsupported(schema_spec(schema))
+    (lower, upper) = schema.items()
+    assert BACKEND.unsupported(schema_spec({"allOf": [dict([lower]), {"anyOf": [dict([upper]), {"type": "null"}]}]}))
+    assert not BACKEND.unsupported(schema_spec({"type": "integer", "exclusiveMinimum": 1, "maximum": 2}))
+    assert not BACKEND.unsupported(schema_spec({"exclusiveMinimum": 1, "maximum": 2.5}))
+
+
 @pytest.mark.parametrize("pattern", ["a\\", "(?i)a", "[a-z&&[b]]", "[[a]]"])
 def test_patterns_are_read_as_rust_reads_them(pattern: str) -> None:
     assert not raw_json({"type": "string", "pattern": pattern}).is_error()

@@ -1,12 +1,13 @@
 """The command as a whole: tables, the README's table, exit codes."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from constrain.cli import main
-from constrain.conformance.results import CaseResult, InstanceResult
-from constrain.conformance.table import has_failures, markdown_table, text_tables
+from constrain.conformance.results import CaseResult, InstanceResult, WalkResults
+from constrain.conformance.table import failures_text, has_failures, markdown_table, text_tables
 
 from .fakes import NAME
 
@@ -87,3 +88,11 @@ def test_tables_count_what_is_there():
     assert has_failures([*results, result("disagreement")])
     assert "| fam | 1 | 0 | 1 | 0 | 0 | 0 | – |" in markdown_table(results, "")
     assert "| c | 3 | 1 | 0 | 1 | 0 | 1 | 50.0 % |" in markdown_table(results, "")
+
+
+def test_false_accepts_are_summed_by_what_shows_them():
+    wrong = InstanceResult("", False, True, "1")
+    walks = WalkResults(finished=2, invalid=(("1", "at /a: 'x' is bad"), ("2", "at /: 'y' is bad")))
+    walked = replace(result("false_accept"), walks=walks)
+    text = failures_text([result("false_accept", instances=[wrong]), walked])
+    assert "false accepts: 1 by instances, 1 by walks alone\n    2 walks: … is bad" in text

@@ -99,6 +99,11 @@ def test_walks_find_what_the_instances_do_not():
     assert fine.verdict == "exact" and fine.walks.finished + fine.walks.capped == 10
 
 
+def test_a_schema_that_cannot_be_read_is_refused_with_its_keyword():
+    (result,) = run_cases([make_case("fine", {"$schema": "http://example.com/unknown"})], Settings(backend=NAME))
+    assert (result.verdict, result.error, result.keywords) == ("refused", "InvalidSchemaError", ("$schema",))
+
+
 def test_an_invalid_instance_is_judged_in_both_orders():
     schema = {"properties": {"a": {"type": "integer"}, "b": {"type": "string"}}, "type": "object"}
     case = make_case("fine", schema, valid=({"b": "x", "a": 1},), invalid=({"b": "x", "a": "y"},))

@@ -2,6 +2,7 @@
 
 import json
 import random
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -18,26 +19,76 @@ from constrain.schema.validate import Validator
 from .data import bench_cases, each_dialect, needs_bench, needs_suite, suite_cases, suite_documents
 from .random_schemas import instances, random_schema
 
+CONDITION = "alternatives with and without the condition"
+EXCLUDING = "anyOf with branches that exclude each other"
+ITEMS = "a closed array of the evaluated items"
 CLOSED = "a closed object of the evaluated properties"
 ALTERNATIVES = "alternatives with and without the property"
 TAKEN_OUT: list[tuple[str, Any]] = [
     (CLOSED, {"properties": {"a": True}, "unevaluatedProperties": False}),
-    (CLOSED, {"properties": {"a": True}, "patternProperties": {"^aa": True}, "unevaluatedProperties": {"type": "null"}}),
+    (
+        CLOSED,
+        {"properties": {"a": True}, "patternProperties": {"^aa": True}, "unevaluatedProperties": {"type": "null"}},
+    ),
     (CLOSED, {"allOf": [{"properties": {"a": True}}], "properties": {"b": True}, "unevaluatedProperties": False}),
-    (CLOSED, {"$ref": "#/$defs/x", "unevaluatedProperties": False, "$defs": {"x": {"properties": {"a": {"type": "integer"}}}}}),
-    (CLOSED, {"anyOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": True}, "required": ["b"]}], "unevaluatedProperties": False}),
-    (CLOSED, {"oneOf": [{"properties": {"a": {"type": "null"}}, "required": ["a"]}, {"properties": {"b": True}, "required": ["b"]}], "unevaluatedProperties": False}),
-    (CLOSED, {"if": {"properties": {"a": {"const": 1}}, "required": ["a"]}, "then": {"properties": {"b": True}}, "unevaluatedProperties": False}),
-    (CLOSED, {"if": {"required": ["a"]}, "then": {"properties": {"a": True}}, "else": {"properties": {"b": True}}, "unevaluatedProperties": False}),
-    (CLOSED, {"dependentSchemas": {"a": {"properties": {"b": True}}}, "properties": {"a": True}, "unevaluatedProperties": False}),
+    (
+        CLOSED,
+        {
+            "$ref": "#/$defs/x",
+            "unevaluatedProperties": False,
+            "$defs": {"x": {"properties": {"a": {"type": "integer"}}}},
+        },
+    ),
+    (
+        CLOSED,
+        {
+            "anyOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": True}, "required": ["b"]}],
+            "unevaluatedProperties": False,
+        },
+    ),
+    (
+        CLOSED,
+        {
+            "oneOf": [
+                {"properties": {"a": {"type": "null"}}, "required": ["a"]},
+                {"properties": {"b": True}, "required": ["b"]},
+            ],
+            "unevaluatedProperties": False,
+        },
+    ),
+    (
+        CLOSED,
+        {
+            "if": {"properties": {"a": {"const": 1}}, "required": ["a"]},
+            "then": {"properties": {"b": True}},
+            "unevaluatedProperties": False,
+        },
+    ),
+    (
+        CLOSED,
+        {
+            "if": {"required": ["a"]},
+            "then": {"properties": {"a": True}},
+            "else": {"properties": {"b": True}},
+            "unevaluatedProperties": False,
+        },
+    ),
+    (
+        CLOSED,
+        {
+            "dependentSchemas": {"a": {"properties": {"b": True}}},
+            "properties": {"a": True},
+            "unevaluatedProperties": False,
+        },
+    ),
     (CLOSED, {"not": {"not": {"properties": {"a": True}}}, "unevaluatedProperties": False}),
-    (CLOSED, {"allOf": [{"additionalProperties": True}], "unevaluatedProperties": False}),
-    ("a closed array of the evaluated items", {"prefixItems": [True], "unevaluatedItems": False}),
-    ("a closed array of the evaluated items", {"anyOf": [{"prefixItems": [{"const": 1}]}, {"prefixItems": [True, True]}], "unevaluatedItems": False}),
-    ("a closed array of the evaluated items", {"allOf": [{"items": {"type": ["integer", "null"]}}], "unevaluatedItems": False}),
-    ("alternatives with and without the condition", {"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"type": ["integer", "array"]}}),
-    ("alternatives with and without the condition", {"if": {"properties": {"a": {"const": "x"}}, "required": ["a"]}, "then": {"required": ["b"]}}),
-    ("alternatives with and without the condition", {"if": {"minimum": 1}, "else": {"type": "null"}}),
+    (CLOSED, {"allOf": [{"additionalProperties": True}], "unevaluatedProperties": False, "maxProperties": 1}),
+    (ITEMS, {"prefixItems": [True], "unevaluatedItems": False}),
+    (ITEMS, {"anyOf": [{"prefixItems": [{"const": 1}]}, {"prefixItems": [True, True]}], "unevaluatedItems": False}),
+    (ITEMS, {"allOf": [{"items": {"type": ["integer", "null"]}}], "unevaluatedItems": False}),
+    (CONDITION, {"if": {"type": "string"}, "then": {"minLength": 2}, "else": {"type": ["integer", "array"]}}),
+    (CONDITION, {"if": {"properties": {"a": {"const": "a"}}, "required": ["a"]}, "then": {"required": ["b"]}}),
+    (CONDITION, {"if": {"minimum": 1}, "else": {"type": "null"}}),
     ("the complement", {"not": {"type": ["string", "number"]}}),
     ("the complement", {"not": {"enum": ["a", "ab", "", 1, 1.5, True, None]}}),
     ("the complement", {"type": "integer", "not": {"enum": [0, 1]}}),
@@ -52,19 +103,32 @@ TAKEN_OUT: list[tuple[str, Any]] = [
     ("a closed object of the names", {"propertyNames": {"type": "string", "minLength": 2}}),
     ("a closed object of the names", {"propertyNames": {"type": "integer"}}),
     ("counts and places of items", {"contains": True, "maxContains": 1}),
-    ("counts and places of items", {"contains": {"const": 1}, "minContains": 0}),
+    ("counts and places of items", {"contains": {"const": 1}, "minContains": 0, "maxItems": 1}),
     ("counts and places of items", {"contains": {"const": 1}, "maxItems": 2}),
     ("counts and places of items", {"contains": {"type": "string"}, "minContains": 0, "maxContains": 0}),
     ("counts and places of items", {"contains": False}),
     ("all arrays of distinct items", {"uniqueItems": True, "maxItems": 1}),
-    ("all arrays of distinct items", {"type": "array", "uniqueItems": True, "items": {"enum": [1, True, "a"]}, "minItems": 1}),
-    ("all arrays of distinct items", {"type": "array", "uniqueItems": True, "prefixItems": [{"type": "boolean"}], "items": False}),
-    ("anyOf with branches that exclude each other", {"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}),
-    ("anyOf with branches that exclude each other", {"oneOf": [{"minimum": 2}, {"maximum": 1}], "type": "number"}),
-    ("anyOf with branches that exclude each other", {"oneOf": [{"minimum": 0}, {"maximum": 1}]}),
-    ("anyOf with branches that exclude each other", {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"}),
-    ("anyOf with branches that exclude each other", {"type": "object", "required": ["a"], "oneOf": [{"properties": {"a": {"const": c}, "b": {"type": t}}} for c, t in ((1, "null"), ("a", "string"))]}),
-]  # fmt: skip
+    (
+        "all arrays of distinct items",
+        {"type": "array", "uniqueItems": True, "items": {"enum": [1, True, "a"]}, "minItems": 1},
+    ),
+    (
+        "all arrays of distinct items",
+        {"type": "array", "uniqueItems": True, "prefixItems": [{"type": "boolean"}], "items": False},
+    ),
+    (EXCLUDING, {"oneOf": [{"type": "string"}, {"type": "integer"}, {"type": "null"}]}),
+    (EXCLUDING, {"oneOf": [{"minimum": 2}, {"maximum": 1}], "type": "number"}),
+    (EXCLUDING, {"oneOf": [{"minimum": 0}, {"maximum": 1}]}),
+    (EXCLUDING, {"oneOf": [{"required": ["a"]}, {"required": ["b"]}], "type": "object"}),
+    (
+        EXCLUDING,
+        {
+            "type": "object",
+            "required": ["a"],
+            "oneOf": [{"properties": {"a": {"const": c}, "b": {"type": t}}} for c, t in ((1, "null"), ("a", "string"))],
+        },
+    ),
+]
 KEPT: list[Any] = [
     {"not": {"type": "integer"}},
     {"not": {"pattern": "^a"}},
@@ -79,8 +143,13 @@ KEPT: list[Any] = [
     {"oneOf": [{"pattern": "^a"}, {"minLength": 2}], "type": "string"},
     {"propertyNames": {"pattern": "a", "maxLength": 2}},
     {"contains": {"type": "string"}, "unevaluatedItems": False},
-    {"if": {"pattern": "a"}, "then": {"properties": {"a": True}}, "else": {"properties": {"b": True}}, "unevaluatedProperties": False},
-]  # fmt: skip
+    {
+        "if": {"pattern": "a"},
+        "then": {"properties": {"a": True}},
+        "else": {"properties": {"b": True}},
+        "unevaluatedProperties": False,
+    },
+]
 TEXTS = [json.dumps(value) for value in instances()]
 
 
@@ -191,16 +260,14 @@ def test_rewriting_is_bounded() -> None:
     schema: Any = {"const": "x"}
     for name in "abcdefghijkl":
         schema = {"oneOf": [{"properties": {name: schema}}, {"properties": {f"{name}1": schema}}]}
-    try:
+    with suppress(LimitExceededError):
         rewritten(json.dumps(schema))
-    except LimitExceededError:
-        pass
 
 
 def test_the_complement_of_the_complement_is_the_schema() -> None:
     from constrain.schema import inventory, load_graph
 
-    for schema in ({"type": "string", "minLength": 1}, {"enum": ["a", 1]}, {"required": ["a"], "minProperties": 1}):
+    for schema in ({"type": "string", "minLength": 1}, {"enum": [True, 1]}, {"required": ["a"], "minProperties": 1}):
         graph = load_graph(schema)
         normal = normalise(graph, inventory(graph))
         once = negate(normal, normal.root)

@@ -50,7 +50,8 @@ def is_valid(schema, text, **options):
         ({"patternProperties": {"\\d": {"type": "null"}, "[0-9]": {"enum": [1]}}}, '{"1":null}', False),
         ({"pattern": "^\\d$"}, '"1\\n"', False),
         ({"maxLength": 1}, '"\\ud83d\\ude00"', True),
-        ({}, '{"a":1,"a":1}', False),
+        ({"properties": {"a": {"const": 2}}}, '{"a":1,"a":2}', True),  # of a repeated key the last one counts
+        ({"properties": {"a": {"const": 2}}}, '{"a":2,"a":1}', False),
         ({}, "NaN", False),
         ({}, "1 2", False),
     ],
