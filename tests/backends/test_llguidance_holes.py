@@ -73,9 +73,6 @@ SETS = [
 ]  # fmt: skip
 OTHERS = "\u1680\u180e\u2000\u2028\u2029\u202f\u205f\u3000\ufeff\u0660\ud7ff\ue000\U0001f600\U0010ffff"
 CHARACTERS = [*map(chr, range(0x180)), *OTHERS]
-    *map(chr, range(0x180)),
-    *"\u1680\u180e\u2000\u2028\u2029\u202f\u205f\u3000\ufeff\u0660\ud7ff\ue000😀\U0010ffff",
-]
 SHORT = {"\b": r"\b", "\f": r"\f", "\n": r"\n", "\r": r"\r", "\t": r"\t", '"': r"\"", "\\": r"\\"}
 
 
