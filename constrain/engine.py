@@ -58,6 +58,8 @@ class Engine:
     ) -> None:
         if max_batch_size < 1:
             raise InvalidInputError(f"max_batch_size={max_batch_size}: want at least 1")
+        if source.max_rows is not None and max_batch_size > source.max_rows:
+            raise InvalidInputError(f"max_batch_size={max_batch_size}: the source takes at most {source.max_rows} rows")
         if source.logits_width is not None and source.logits_width != vocabulary.logits_width:
             raise VocabularyError(
                 f"the source gives {source.logits_width} logits and the vocabulary expects {vocabulary.logits_width}; "

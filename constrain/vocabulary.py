@@ -2,12 +2,13 @@
 
 import hashlib
 import json
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from constrain.errors import VocabularyError
+from constrain.token_readers import TokenReader, as_ids, reader_of
+from constrain.vocabulary_check import TEXTS, check_vocabulary
 
 
 class Vocabulary:
@@ -75,32 +76,66 @@ class Vocabulary:
         stop_token_ids: Iterable[int] | None = None,
         special_token_ids: Iterable[int] = (),
     ) -> "Vocabulary":
-        """Read a ``transformers`` tokenizer, byte-level BPE or SentencePiece with byte fallback.
+        """Read a tokenizer of ``transformers`` (fast or slow), ``tiktoken``, ``sentencepiece`` or ``mistral_common``.
 
-        ``model`` gives the width of the logits and the stop ids of its generation config; ``logits_width`` and
-        ``stop_token_ids`` override them. ``special_token_ids`` adds ids that must never be text (a marker that the
-        tokenizer takes for an ordinary token). Raises ``VocabularyError`` for a tokenizer of another kind.
+        It must be byte-level BPE, or SentencePiece, best with byte fallback. ``model`` gives the width of the logits
+        and the stop ids of its generation config; ``logits_width`` and ``stop_token_ids`` override them.
+        ``special_token_ids`` adds ids that must never be text (a marker that the tokenizer takes for an ordinary
+        token). Raises ``VocabularyError`` for a tokenizer of another kind.
         """
-        stops = set(_stop_ids(tokenizer, model) if stop_token_ids is None else stop_token_ids)
-        specials = {i for i in tokenizer.all_special_ids if i is not None}.union(special_token_ids)
-        added = tokenizer.added_tokens_decoder
-        specials.update(i for i, token in added.items() if token.special)
-        pieces = _pieces(tokenizer)
+        reader = reader_of(tokenizer)
+        token_bytes = reader.token_bytes()
         width = _logits_width(model) if logits_width is None else logits_width
-        if width is not None and len(pieces) > width:
+        if width is not None and len(token_bytes) > width:
             raise VocabularyError(
-                f"the tokenizer has {len(pieces)} tokens and the model only {width} logits: they do not belong together"
+                f"the tokenizer has {len(token_bytes)} tokens and the model only {width} logits: "
+                "they do not belong together"
             )
-        to_bytes = _piece_decoder(tokenizer)
-        token_bytes = [
-            b"" if piece is None or i in specials else added[i].content.encode() if i in added else to_bytes(piece)
-            for i, piece in enumerate(pieces)
-        ]
+        return cls(
+            token_bytes,
+            stop_token_ids=_stop_ids(reader, model) if stop_token_ids is None else stop_token_ids,
+            special_token_ids=reader.special_token_ids().union(special_token_ids),
+            logits_width=width,
+            encode=reader.encode,
+        )
 
-        def encode(text: str) -> list[int]:
-            return list(tokenizer.encode(text, add_special_tokens=False))
+    @classmethod
+    def from_ranks(
+        cls,
+        ranks: Mapping[bytes, int],
+        special_tokens: Mapping[str, int],
+        *,
+        stop_token_ids: Iterable[int],
+        logits_width: int | None = None,
+        encode: Callable[[str], list[int]] | None = None,
+    ) -> "Vocabulary":
+        """Take the parts of a tiktoken-style tokenizer: each token's bytes with its id, and the special tokens' ids.
 
-        return cls(token_bytes, stop_token_ids=stops, special_token_ids=specials, logits_width=width, encode=encode)
+        Ids that neither names are holes: no text. Raises ``VocabularyError`` where two tokens share an id.
+        """
+        taken = [*ranks.values(), *special_tokens.values()]
+        if len(set(taken)) != len(taken) or min(taken, default=0) < 0:
+            raise VocabularyError("the ranks and special tokens share ids, or have negative ones")
+        token_bytes = [b""] * (max(taken, default=-1) + 1)
+        for token, i in ranks.items():
+            token_bytes[i] = token
+        return cls(
+            token_bytes,
+            stop_token_ids=stop_token_ids,
+            special_token_ids=special_tokens.values(),
+            logits_width=logits_width,
+            encode=encode,
+        )
+
+    def check(self, tokenizer: Any, texts: Sequence[str] | None = None) -> None:
+        """Raise ``VocabularyError`` unless every token means what ``tokenizer`` says; takes seconds.
+
+        The ids of each text (by default words, code and JSON of many scripts, emoji, control characters) must give its
+        bytes, and each token of whole characters what the tokenizer decodes it to. The message names the token.
+        """
+        check_vocabulary(
+            self.token_bytes, self.special_token_ids, reader_of(tokenizer), TEXTS if texts is None else texts
+        )
 
     @property
     def size(self) -> int:
@@ -123,12 +158,27 @@ class Vocabulary:
         return digest.hexdigest()
 
     def encode(self, text: str) -> list[int]:
-        """The canonical tokens of ``text``.
+        """The canonical tokens of ``text`` inside a text: ``decode`` gives back its bytes exactly.
 
-        The tokenizer's own where there is one, otherwise the greedy longest match, which raises ``VocabularyError``
-        at a byte that no token starts with.
+        The tokenizer's own where there is one and it keeps the text as it is, otherwise the greedy longest match, which
+        raises ``VocabularyError`` at a byte that no token starts with.
         """
-        return self._encode(text) if self._encode is not None else self._greedy(text.encode())
+        wanted = text.encode()
+        if self._encode is not None:
+            ids = self._encode(text)
+            if self.decode(ids) == wanted:
+                return ids
+            ids = self._behind_a_line_end(text)
+            if self.decode(ids) == wanted:
+                return ids
+        return self._greedy(wanted)
+
+    def _behind_a_line_end(self, text: str) -> list[int]:
+        """The tokens of ``text`` after a newline: SentencePiece puts a space before the first word of all only."""
+        assert self._encode is not None
+        ids = self._encode("\n" + text)
+        end = next((n for n, i in enumerate(ids) if b"\n" in self.decode([i])), -1)
+        return ids[end + 1 :]
 
     def decode(self, token_ids: Iterable[int]) -> bytes:
         """The bytes that ``token_ids`` add to a text; ids without text, padding ones included, add nothing."""
@@ -161,13 +211,11 @@ class Vocabulary:
         return f"Vocabulary(size={self.size}, logits_width={self.logits_width}, stop_token_ids={self.stop_token_ids})"
 
 
-def _stop_ids(tokenizer: Any, model: Any) -> set[int]:
+def _stop_ids(reader: TokenReader, model: Any) -> set[int]:
     """All stop ids that the tokenizer, the model's config and its generation config name."""
-    found: set[int] = set()
-    holders = [tokenizer, getattr(model, "generation_config", None), getattr(model, "config", None)]
-    for holder in holders:
-        ids = getattr(holder, "eos_token_id", None)
-        found.update([ids] if isinstance(ids, int) else ids or ())
+    found = reader.stop_token_ids()
+    for holder in (getattr(model, "generation_config", None), getattr(model, "config", None)):
+        found |= as_ids(getattr(holder, "eos_token_id", None))
     return found
 
 
@@ -178,59 +226,3 @@ def _logits_width(model: Any) -> int | None:
     if head is not None and getattr(head, "weight", None) is not None:
         return int(head.weight.shape[0])
     return int(model.config.get_text_config(decoder=True).vocab_size)
-
-
-def _pieces(tokenizer: Any) -> list[str | None]:
-    """The tokenizer's spelling of each id; None where an id has no token."""
-    by_piece: dict[str, int] = tokenizer.get_vocab()
-    pieces: list[str | None] = [None] * (max(by_piece.values(), default=-1) + 1)
-    for piece, i in by_piece.items():
-        pieces[i] = piece
-    return pieces
-
-
-def _piece_decoder(tokenizer: Any) -> Callable[[str], bytes]:
-    """The function from a token's spelling to its bytes, chosen by the decoder that the tokenizer declares."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    declared = json.loads(backend.to_str()) if backend is not None else {}
-    kinds = _decoder_kinds(declared.get("decoder"))
-    if "ByteLevel" in kinds:
-        return _byte_level_bytes
-    if kinds & {"Metaspace", "ByteFallback"} or "<0x0A>" in tokenizer.get_vocab():
-        return _sentencepiece_bytes
-    raise VocabularyError(
-        f"{type(tokenizer).__name__} declares the decoder {sorted(kinds) or None}, which is neither byte-level BPE nor "
-        "SentencePiece; build Vocabulary(token_bytes, ...) from the bytes of its tokens"
-    )
-
-
-def _decoder_kinds(decoder: Any) -> set[str]:
-    if not isinstance(decoder, dict):
-        return set()
-    kinds = {str(decoder.get("type"))}
-    for part in decoder.get("decoders", ()):
-        kinds |= _decoder_kinds(part)
-    return kinds
-
-
-def _byte_level_alphabet() -> dict[str, int]:
-    """The printable stand-ins that byte-level BPE gives to the 256 bytes (GPT-2's table)."""
-    shown = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    hidden = [byte for byte in range(256) if byte not in shown]
-    return {chr(byte): byte for byte in shown} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
-
-
-_BYTE_LEVEL = _byte_level_alphabet()
-_BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
-
-
-def _byte_level_bytes(piece: str) -> bytes:
-    try:
-        return bytes(_BYTE_LEVEL[char] for char in piece)
-    except KeyError as exc:
-        raise VocabularyError(f"token {piece!r} is not written in the byte-level alphabet") from exc
-
-
-def _sentencepiece_bytes(piece: str) -> bytes:
-    match = _BYTE_PIECE.fullmatch(piece)
-    return bytes([int(match[1], 16)]) if match else piece.replace("▁", " ").encode()

@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 from constrain import Engine, Request, SamplingParams, TokenBitmask, TransformersSource, Vocabulary, choice, regex
 from constrain.sampling.ops.bitmask import apply_bitmask_
 from constrain.sampling.sampler import sample
+from tests.hf.models import CONFIGS, scenario, tiny_model
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
@@ -70,3 +71,15 @@ def test_the_engine_gives_on_the_gpu_what_it_gives_on_the_cpu() -> None:
     for on_cpu, on_gpu in zip(*outputs, strict=True):
         assert on_gpu.error is None, on_gpu
         assert on_cpu.token_ids == on_gpu.token_ids
+
+
+@pytest.mark.parametrize("name", sorted(CONFIGS))
+def test_the_cache_changes_no_logits_on_the_gpu(name: str) -> None:
+    model = tiny_model(name).cuda()
+    for seed in range(10):
+        scenario(model, random.Random(seed), steps=8, atol=1e-3)
+
+
+def test_a_model_in_half_precision_passes_the_trial_on_the_gpu() -> None:
+    for name in sorted(CONFIGS):
+        TransformersSource(tiny_model(name).to("cuda", torch.bfloat16))

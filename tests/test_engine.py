@@ -34,6 +34,7 @@ from constrain import (
 from constrain.backends import make_backend
 from constrain.backends.trie import TrieBackend
 from constrain.grammar_spec import GrammarSpec
+from constrain.step import Stepper
 from tests.tiny import AB, CLOSE, COLON, EOS, ONE, OPEN, QUOTE, SPACE, TWO, A, B, ScriptedSource, tiny_vocabulary
 
 GREEDY = SamplingParams(temperature=0.0, max_tokens=20)
@@ -73,6 +74,32 @@ def test_ids_past_the_vocabulary_are_never_drawn_even_from_free_rows() -> None:
 
     [result] = run(Wide({A: [B, B]}), [request(A)])
     assert result.token_ids == (B, B, EOS)
+
+
+def test_free_rows_cost_no_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Stepper, "_fill_masks", lambda *_: pytest.fail("a mask was filled"))
+    results = run(ScriptedSource({A: [AB], B: [ONE]}), [request(A), request(B)])
+    assert [result.token_ids for result in results] == [(AB, EOS), (ONE, EOS)]
+
+
+def test_masking_leaves_the_logits_of_the_source_alone() -> None:
+    class Keeping(ScriptedSource):
+        def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
+            self.given = super().__call__(views)
+            return self.given
+
+    source = Keeping({A: [AB]})
+    run(source, [request(A, regex("[12]"))])
+    assert source.given.isfinite().all()
+
+
+def test_a_batch_larger_than_the_source_takes_is_refused_at_the_door() -> None:
+    class Narrow(ScriptedSource):
+        max_rows = 2
+
+    run(Narrow({A: []}), [request(A)], max_batch_size=2)
+    with pytest.raises(InvalidInputError, match="at most 2 rows"):
+        run(Narrow({A: []}), [request(A)], max_batch_size=3)
 
 
 def test_max_tokens_ends_with_length_and_without_a_value() -> None:

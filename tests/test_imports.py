@@ -10,11 +10,25 @@ import pytest
 ROOT = Path(__file__).parent.parent / "constrain"
 
 # Which parts each part may import when it is itself imported. Later parts stand on earlier ones.
-CORE = ["errors", "vocabulary", "regex", "grammar_spec", "grammar", "backend", "compiler", "bitmask", "source"]
+CORE = [
+    "errors",
+    "token_readers",
+    "vocabulary_check",
+    "vocabulary",
+    "regex",
+    "grammar_spec",
+    "grammar",
+    "backend",
+    "compiler",
+    "bitmask",
+    "source",
+]
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "regex": {"errors"},
-    "vocabulary": {"errors"},
+    "token_readers": {"errors"},
+    "vocabulary_check": {"errors", "token_readers"},
+    "vocabulary": {"errors", "token_readers", "vocabulary_check"},
     "grammar_spec": {"errors", "regex"},
     "grammar": {"grammar_spec", "vocabulary"},
     "backend": {"errors", "grammar", "grammar_spec", "vocabulary"},

@@ -116,6 +116,20 @@ def test_marked_ids_are_special_and_a_narrow_model_is_refused() -> None:
         Vocabulary.from_tokenizer(tokenizer, logits_width=200)
 
 
+def test_ranks_and_special_tokens_make_a_vocabulary_with_holes() -> None:
+    vocabulary = Vocabulary.from_ranks({b"a": 1, b"b": 0, b"ab": 4}, {"<eos>": 6}, stop_token_ids=[6], logits_width=9)
+    assert vocabulary.token_bytes == (b"b", b"a", b"", b"", b"ab", b"", b"") and vocabulary.special_token_ids == {6}
+    assert vocabulary.encode("aab") == [1, 4] and vocabulary.logits_width == 9
+    for special in ({"<eos>": 1}, {"<eos>": -1}):
+        with pytest.raises(VocabularyError, match="share ids"):
+            Vocabulary.from_ranks({b"a": 1}, special, stop_token_ids=[1])
+
+
+def test_what_is_no_tokenizer_is_refused() -> None:
+    with pytest.raises(VocabularyError, match="cannot read the tokens of object"):
+        Vocabulary.from_tokenizer(object())
+
+
 def test_a_tokenizer_of_another_kind_is_refused() -> None:
     from tokenizers import Tokenizer, decoders, models
     from transformers import PreTrainedTokenizerFast

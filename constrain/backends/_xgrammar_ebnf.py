@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 
+from constrain.backends._xgrammar_repeats import unsupported_repeats
 from constrain.errors import BackendError, InvalidGrammarError, Unsupported
 from constrain.regex import Alternation, Chars, Concat, Node, Repeat
 
@@ -19,7 +20,9 @@ def unsupported_ebnf(text: str) -> list[Unsupported]:
     """What ``text`` uses that xgrammar does, but that breaks a law of grammars."""
     bare = _CLASS_OR_STRING.sub("", text)
     macro = _TOKEN_MACRO.search(bare)
-    return [Unsupported(f"{macro[0]}...) puts token ids, special ones too, inside the text")] if macro else []
+    if macro is not None:
+        return [Unsupported(f"{macro[0]}...) puts token ids, special ones too, inside the text")]
+    return unsupported_repeats(text)
 
 
 def choice_ebnf(choices: list[str]) -> str:

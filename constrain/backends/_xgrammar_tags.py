@@ -7,6 +7,7 @@ from typing import Any
 from constrain.backends._json_schema import child_pointer, read_text
 from constrain.backends._xgrammar_ebnf import regex_ebnf, unsupported_ebnf
 from constrain.backends._xgrammar_json import unsupported_schema
+from constrain.backends._xgrammar_repeats import unsupported_repeats
 from constrain.errors import Unsupported
 from constrain.regex import parse_regex
 
@@ -27,6 +28,8 @@ def unsupported_tag(tag: Any) -> list[Unsupported]:
             schema = read_text(place.get("json_schema"))
             for item in map(schema.at_home, unsupported_schema(schema)):
                 found.append(Unsupported(item.reason, f"{pointer}/json_schema{item.pointer}", item.keyword))
+        elif name == "regex" and isinstance(place.get("pattern"), str):
+            found += unsupported_repeats(regex_ebnf(parse_regex(place["pattern"])))
         elif name == "grammar":
             found += unsupported_ebnf(str(place.get("grammar")))
         elif name not in _FORMATS:

@@ -20,6 +20,7 @@ from constrain.backends._xgrammar_ebnf import (
     without_surrogates,
 )
 from constrain.backends._xgrammar_json import unsupported_schema
+from constrain.backends._xgrammar_repeats import too_many_repeats
 from constrain.backends._xgrammar_tags import portable_tag, unsupported_tag
 from constrain.errors import BackendError, InvalidGrammarError, Unsupported
 from constrain.grammar import CompiledGrammar
@@ -28,10 +29,6 @@ from constrain.regex import Alternation, Chars, Concat, Node, Repeat, parse_rege
 from constrain.vocabulary import Vocabulary
 
 MAX_CHOICES = 5_000
-MAX_REPEATS = 1_000
-"""The largest count of a regex. ``[A-Z].{0,5000}[0-9]`` compiles for more than 10 s."""
-MAX_NESTED_REPEATS = 64
-"""The largest product of nested counts. ``(?:.{0,10}){0,10}`` takes 18 s a mask, ``(?:.{0,30}){0,30}`` over 100 s."""
 
 
 class XGrammarBackend(Backend):
@@ -212,10 +209,7 @@ def _failure(exc: Exception) -> BackendError:
 
 
 def _unsupported_regex(node: Node) -> list[Unsupported]:
-    largest, product = _counts(node)
-    if largest > MAX_REPEATS or product > max(largest, MAX_NESTED_REPEATS):
-        return [Unsupported("counted repeats, so large or nested that xgrammar takes seconds; llguidance does not")]
-    return []
+    return too_many_repeats(*_counts(node))
 
 
 def _counts(node: Node) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from constrain.schema.proofs import ALL_TYPES, as_type, conjuncts, disjoint, fin
 Change = Callable[[Normal, NormalObject], NormalSchema | None]
 _MAX_POSITIONS = 8
 _MAX_ARRAYS = 400
+_MAX_SHARED = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +199,8 @@ def _one_of(normal: Normal, schema: NormalObject) -> NormalSchema | None:
         for m, other in enumerate(branches)
         if n < m and not disjoint(normal, both("", rest, one), both("", rest, other))
     }
+    if len(shared) > _MAX_SHARED:
+        return None
     made: list[NormalSchema] = []
     for n, branch in enumerate(branches):
         others = [m for m in range(len(branches)) if (min(n, m), max(n, m)) in shared]

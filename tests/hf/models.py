@@ -38,8 +38,9 @@ def tiny_model(name: str, attention: str = "sdpa") -> Any:
 
 def plain(model: Any, view: SequenceView) -> torch.Tensor:
     """The logits of a view by a forward pass of its row alone, without a cache."""
+    ids = torch.tensor([list(view.token_ids)], device=model.device)
     with torch.inference_mode():
-        logits: torch.Tensor = model(input_ids=torch.tensor([list(view.token_ids)]), use_cache=False).logits[0]
+        logits: torch.Tensor = model(input_ids=ids, use_cache=False).logits[0]
     return logits[-view.num_logits :]
 
 

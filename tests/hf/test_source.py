@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import torch
 
-from constrain import InvalidInputError, LimitExceededError, SequenceView, TransformersSource
+from constrain import FunctionSource, InvalidInputError, LimitExceededError, SequenceView, TransformersSource
 from constrain.hf import attention
 from constrain.hf import source as source_module
 from constrain.hf.slot_cache import SlotCache
@@ -192,3 +192,5 @@ def test_hidden_states_are_those_of_a_plain_pass_at_the_new_positions() -> None:
         source.hidden_states(0)
     with pytest.raises(InvalidInputError, match="hidden_layers"):
         TransformersSource(model, hidden_layers=(4,))
+    with pytest.raises(InvalidInputError, match="FunctionSource gives no hidden states"):
+        FunctionSource(lambda prefixes: prefixes).hidden_states(0)
