@@ -24,6 +24,7 @@ from constrain import (
     VocabularyError,
     choice,
     generate,
+    json_schema,
     regex,
 )
 from constrain.inputs import cached_backend, prepare
@@ -250,3 +251,13 @@ def test_chat_messages_and_text_on_the_real_model(smollm2: tuple[Any, Any]) -> N
         generate(model, [{"content": "no role"}], tokenizer=tokenizer)
     with pytest.raises(InvalidPromptError, match="context"):
         generate(model, [5] * 9000, tokenizer=tokenizer)
+
+
+def test_the_result_names_the_backend_and_what_it_was_told_to_ignore() -> None:
+    schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
+    spec = json_schema(schema, unsupported="ignore")
+    result = generate(writes("[1,1]"), [0], spec, vocabulary=ASCII, temperature=0.0)
+    assert result.unwrap() == [1, 1] and result.backend == "llguidance"
+    assert result.backend_reason is not None and "/uniqueItems" in result.backend_reason
+    plain = generate(writes("[1,1]"), [0], {"type": "array"}, vocabulary=ASCII, temperature=0.0)
+    assert plain.backend_reason is not None and "first choice" in plain.backend_reason

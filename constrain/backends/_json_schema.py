@@ -26,7 +26,26 @@ def read_schema(grammar_spec: GrammarSpec) -> "Rewritten":
     """The schema of ``grammar_spec``, rewritten by rules that are equivalences; cached."""
     from constrain.schema.rewrite import rewritten
 
-    return rewritten(grammar_spec.text, grammar_spec.assert_formats)
+    return rewritten(grammar_spec.text, grammar_spec.assert_formats, _is_free(grammar_spec))
+
+
+def ordered_places(grammar_spec: GrammarSpec, schema: "Rewritten") -> list[Unsupported]:
+    """Where keys have one order, and the form of JSON asks for any."""
+    from constrain.schema.key_order import ordered_keyword
+
+    if not _is_free(grammar_spec):
+        return []
+    found = []
+    for node in schema.graph.nodes:
+        keyword = ordered_keyword(node) if node.applied and node.pointer not in schema.unordered else None
+        if keyword is not None:
+            reason = "key_order='free', which is exact only for closed objects of up to four properties"
+            found.append(Unsupported(reason, child_pointer(node.pointer, keyword), keyword))
+    return found
+
+
+def _is_free(grammar_spec: GrammarSpec) -> bool:
+    return grammar_spec.form is not None and grammar_spec.form.key_order == "free"
 
 
 def read_text(schema: Any) -> "Rewritten":

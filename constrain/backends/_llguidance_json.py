@@ -72,6 +72,10 @@ def schema_support(use: "KeywordUse") -> Unsupported | None:
     value = use.value
     if use.keyword == "false" and not use.node.pointer:
         return use.unsupported("the schema is false: no value is valid")
+    if use.keyword == "dependencies":
+        return use.unsupported(
+            "later drafts call it dependentRequired and dependentSchemas; or name draft 7 in $schema"
+        )
     if use.keyword in _REFUSED:
         return use.unsupported(f"{use.keyword} is not implemented")
     if use.keyword == "$ref" and "/patternProperties/" in value:

@@ -12,7 +12,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from constrain.backend import Backend, unsupported_error
 from constrain.backends._described import compile_without
-from constrain.backends._json_schema import read_schema, read_text
+from constrain.backends._json_schema import ordered_places, read_schema, read_text
 from constrain.backends._llguidance_json import json_grammar, unsupported_schema
 from constrain.backends._llguidance_lark import embedded_schemas, unsupported_lark
 from constrain.backends._stopping import StoppingGrammar
@@ -226,7 +226,7 @@ def _is_dead_end(matcher: Any) -> bool:
 def _static_problems(grammar_spec: GrammarSpec) -> list[Unsupported]:
     if grammar_spec.kind == "json_schema":
         schema = read_schema(grammar_spec)
-        return [schema.at_home(item) for item in unsupported_schema(schema)]
+        return [schema.at_home(item) for item in (*unsupported_schema(schema), *ordered_places(grammar_spec, schema))]
     if grammar_spec.kind == "lark":
         return unsupported_lark(grammar_spec.text)
     return []

@@ -10,7 +10,7 @@ import xgrammar
 
 from constrain.backend import Backend
 from constrain.backends._described import compile_without
-from constrain.backends._json_schema import read_schema
+from constrain.backends._json_schema import ordered_places, read_schema
 from constrain.backends._stopping import StoppingGrammar
 from constrain.backends._xgrammar_ebnf import (
     choice_ebnf,
@@ -52,7 +52,10 @@ class XGrammarBackend(Backend):
         match grammar_spec.kind:
             case "json_schema":
                 schema = read_schema(grammar_spec)
-                return [schema.at_home(item) for item in unsupported_schema(schema)]
+                return [
+                    schema.at_home(item)
+                    for item in (*unsupported_schema(schema), *ordered_places(grammar_spec, schema))
+                ]
             case "ebnf":
                 return unsupported_ebnf(grammar_spec.text)
             case "structural_tag":

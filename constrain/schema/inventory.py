@@ -128,7 +128,10 @@ def _uses_of(node: SchemaNode, assert_formats: bool, evaluates: bool) -> Iterabl
     counted = node.keywords
     for keyword in node.schema:
         category = _category(keyword, node.dialect, assert_formats)
-        if category == "unknown":
+        if category == "unknown" and keyword == "dependencies" and node.applied and node.schema[keyword]:
+            # Drafts from 2019-09 on ignore it, and whoever writes it means it: a constraint that is not dropped.
+            category, reason = "assertion", ""
+        elif category == "unknown":
             reason = _why_unknown(keyword, node.dialect)
         elif keyword not in counted:
             reason = f"ignored beside $ref ({node.dialect.name})"

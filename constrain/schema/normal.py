@@ -18,13 +18,18 @@ _MAX_EXACT = 10**15
 
 
 class NormalObject(dict[str, Any]):
-    """A subschema that is an object. ``origin``: the JSON pointer of what it stands for in the schema as given."""
+    """A subschema that is an object.
 
-    __slots__ = ("origin",)
+    ``origin`` is the JSON pointer of what it stands for in the schema as given; ``ordered`` is false where it is one of
+    several that differ in the order of their properties only.
+    """
+
+    __slots__ = ("ordered", "origin")
 
     def __init__(self, origin: str, keywords: dict[str, Any] | None = None) -> None:
         super().__init__(keywords or {})
         self.origin = origin
+        self.ordered = True
 
     def without(self, *keywords: str) -> "NormalObject":
         """A shallow copy that lacks ``keywords``."""

@@ -9,6 +9,7 @@ from constrain.errors import LimitExceededError, Unsupported
 from constrain.schema.graph import SchemaGraph
 from constrain.schema.inventory import KeywordUse, inventory
 from constrain.schema.json_text import join_pointer
+from constrain.schema.key_order import permuted
 from constrain.schema.load import load_graph
 from constrain.schema.normal import Normal, NormalObject, NormalSchema, children, normalise, with_children
 from constrain.schema.proofs import as_type, kinds_of_type
@@ -23,7 +24,8 @@ class Rewritten:
 
     ``schema`` stands alone, in draft 2020-12; it is shared, for reading only. ``rules`` names, for the pointer of each
     keyword of the original that a rule has taken out, the rule; ``places`` maps the pointer of each subschema of
-    ``schema`` to that of the original place that it stands for.
+    ``schema`` to that of the original place that it stands for. ``unordered`` has the pointers of those that are one of
+    several which differ in the order of their properties only.
     """
 
     schema: dict[str, Any] | bool
@@ -32,6 +34,7 @@ class Rewritten:
     original_uses: list[KeywordUse]
     rules: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
+    unordered: frozenset[str] = frozenset()
 
     def depths(self) -> list[tuple[str, int]]:
         """``(pointer, depth)`` of each subschema: how many steps, references too, it stands from the root."""
@@ -62,37 +65,52 @@ class Rewritten:
 
 
 @lru_cache(maxsize=128)
-def rewritten(schema_text: str, assert_formats: bool = False) -> Rewritten:
-    """The schema of a ``GrammarSpec``, rewritten. Raises ``LimitExceededError`` where that would grow too large."""
+def rewritten(schema_text: str, assert_formats: bool = False, free_order: bool = False) -> Rewritten:
+    """The schema of a ``GrammarSpec``, rewritten. Raises ``LimitExceededError`` where that would grow too large.
+
+    ``free_order`` lets the properties of small closed objects come in any order.
+    """
     graph = load_graph(schema_text)
     uses = inventory(graph, assert_formats=assert_formats)
-    rewriter = _Rewriter(normalise(graph, uses))
-    data, places = rewriter.run()
+    rewriter = _Rewriter(normalise(graph, uses), free_order)
+    data = rewriter.run()
     result = load_graph(data)
-    return Rewritten(data, result, inventory(result, assert_formats=True), uses, rewriter.rules, places)
+    return Rewritten(
+        data,
+        result,
+        inventory(result, assert_formats=True),
+        uses,
+        rewriter.rules,
+        {pointer: schema.origin for pointer, schema in rewriter.placed},
+        frozenset(pointer for pointer, schema in rewriter.placed if not schema.ordered),
+    )
 
 
 class _Rewriter:
-    def __init__(self, normal: Normal) -> None:
+    def __init__(self, normal: Normal, free_order: bool) -> None:
         self._normal = normal
+        self._free_order = free_order
         self._num_subschemas = 0
         self._references: dict[str, None] = {}
+        self._hoisted: dict[str, NormalSchema] = {}
         self.rules: dict[str, str] = {}
+        self.placed: list[tuple[str, NormalObject]] = []
 
-    def run(self) -> tuple[dict[str, Any] | bool, dict[str, str]]:
+    def run(self) -> Any:
         root = self._rewrite(self._normal.root)
         definitions: dict[str, NormalSchema] = {}
         while len(definitions) < len(self._references):
             name = next(name for name in self._references if name not in definitions)
             definitions[name] = self._rewrite(self._normal.definitions[name])
-        places = dict(_places("", root))
+        definitions |= self._hoisted
+        self.placed = _places("", root)
         for name, schema in definitions.items():
-            places |= _places(f"/$defs/{name}", schema)
+            self.placed += _places(f"/$defs/{name}", schema)
         data: Any = {**root} if isinstance(root, NormalObject) else root
         if definitions:
             data["$defs"] = definitions
         # Through text, so that nothing is shared: parts of the original may stand in several places.
-        return json.loads(json.dumps(data)), places
+        return json.loads(json.dumps(data))
 
     def _rewrite(self, schema: NormalSchema) -> NormalSchema:
         self._num_subschemas += 1
@@ -105,7 +123,23 @@ class _Rewriter:
         if any(keyword.startswith("unevaluated") for keyword in schema):
             # Refused as a whole; what is inside must go on evaluating what it does.
             return with_children(schema, self._kept)
-        return _simplified(with_children(schema, self._rewrite))
+        made = _simplified(with_children(schema, self._rewrite))
+        return self._permuted(made) if self._free_order and isinstance(made, NormalObject) else made
+
+    def _permuted(self, schema: NormalObject) -> NormalSchema:
+        made = permuted(schema)
+        if made is schema:
+            return schema
+        # The values stand in every alternative: by reference, or nested objects would multiply.
+        shared = {name: self._shared(item) for name, item in schema["properties"].items()}
+        return permuted(NormalObject(schema.origin, {**schema, "properties": shared}))
+
+    def _shared(self, schema: NormalSchema) -> NormalSchema:
+        if not isinstance(schema, NormalObject) or len(schema) <= 1:
+            return schema
+        name = f"value{len(self._hoisted)}"
+        self._hoisted[name] = schema
+        return NormalObject(schema.origin, {"$ref": f"#/$defs/{name}"})
 
     def _kept(self, schema: NormalSchema) -> NormalSchema:
         if not isinstance(schema, NormalObject):
@@ -178,10 +212,10 @@ def _without_false(schema: NormalObject) -> NormalSchema:
     return schema
 
 
-def _places(pointer: str, schema: NormalSchema) -> list[tuple[str, str]]:
+def _places(pointer: str, schema: NormalSchema) -> list[tuple[str, NormalObject]]:
     if not isinstance(schema, NormalObject):
         return []
-    found = [(pointer, schema.origin)]
+    found = [(pointer, schema)]
     for path, child in children(schema):
         found += _places(join_pointer(pointer, *path), child)
     return found

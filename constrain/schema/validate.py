@@ -7,7 +7,7 @@ does. Here numbers are ``Decimal`` or ``int`` on both sides, and patterns ECMA-2
 import json
 import re
 from collections.abc import Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
@@ -24,6 +24,7 @@ from constrain.schema.load import Schema, load_graph
 from constrain.schema.matching import MatchTimeoutError
 
 _MAX_INTEGER_DIGITS = 4300
+_LARGEST_EXPONENT = 10**17
 
 
 class UncheckedError(Exception):
@@ -74,12 +75,12 @@ class Validator:
     def _invalid(self, text: str) -> str | None:
         """As ``error``; raises ``UncheckedError`` for what may be valid and cannot be validated."""
         try:
-            value = _loads(text, Decimal)
+            value = _loads(text, _decimal)
             worst = exceptions.best_match(self._validator.iter_errors(value))
         except RecursionError as exc:
             raise UncheckedError("it is nested too deeply") from exc
         except ArithmeticError as exc:
-            raise UncheckedError("it holds a number of an exponent that no decimal arithmetic bears") from exc
+            raise UncheckedError(f"it holds a number that decimal arithmetic cannot bear ({exc!r})") from exc
         except MatchTimeoutError as exc:
             raise UncheckedError(str(exc)) from exc
         except ValueError as exc:
@@ -115,8 +116,12 @@ def read_value(text: str) -> Any:
     """The value of a valid JSON text in Python's types.
 
     Numbers past the range of a float become an ``int``, or a ``Decimal`` where that would be longer than 4,300 digits.
+    Raises ``InvalidValueError`` for one that is past the range of ``Decimal``, too.
     """
-    return _loads(text, _number)
+    try:
+        return _loads(text, _number)
+    except InvalidOperation as exc:
+        raise InvalidValueError("the output follows the constraint, but holds a number too large for Python") from exc
 
 
 def _loads(text: str, parse_float: Any) -> Any:
@@ -126,6 +131,15 @@ def _loads(text: str, parse_float: Any) -> Any:
         parse_int=lambda digits: int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else Decimal(digits),
         parse_constant=_refuse_constant,
     )
+
+
+def _decimal(text: str) -> Decimal:
+    """``text`` exactly; beyond the exponents of ``Decimal``, which no bound reaches, the nearest that there is."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        mantissa, _, exponent = text.lower().partition("e")
+        return Decimal(f"{mantissa}e{'-' if exponent.startswith('-') else ''}{_LARGEST_EXPONENT}")
 
 
 def _number(text: str) -> float | int | Decimal:

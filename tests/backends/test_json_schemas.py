@@ -1,5 +1,6 @@
 """JSON schemas through ``auto``: nothing invalid is written, and what is refused is named."""
 
+import itertools
 import json
 import random
 
@@ -165,3 +166,30 @@ def test_documents_are_part_of_the_spec() -> None:
 def test_a_spec_made_by_hand_is_read_the_same_way() -> None:
     spec = GrammarSpec("json_schema", '{"not": {"type": "string"}, "type": ["string", "null"]}')
     assert takes(BACKEND.compile(spec), "null") and not takes(BACKEND.compile(spec), '"a"')
+
+
+def test_keys_come_in_any_order_if_asked() -> None:
+    inner = {
+        "type": "object",
+        "properties": {"x": {"type": "null"}, "y": {"type": "boolean"}},
+        "required": ["x"],
+        "additionalProperties": False,
+    }
+    schema = {**inner, "properties": {"a": {"type": "integer", "minimum": 1}, "b": inner, "c": {}, "d": {}}}
+    schema["required"] = ["a", "b"]
+    compiled = BACKEND.compile(json_schema(schema, form=JsonForm(key_order="free")))
+    values = {"a": 1, "b": {"y": True, "x": None}, "c": [], "d": "x"}
+    for order in itertools.permutations(values):
+        assert takes(compiled, json.dumps({name: values[name] for name in order})), order
+    assert takes(compiled, '{"b":{"x":null},"a":1}')
+    for text in ('{"a":1}', '{"b":{"x":null},"a":0}', '{"a":1,"b":{"x":null},"a":1}', '{"b":{"y":true},"a":1}'):
+        assert not takes(compiled, text), text
+
+
+def test_objects_of_one_key_or_of_any_keys_have_no_order() -> None:
+    for schema in (
+        {"type": "object", "additionalProperties": {"type": "null"}},
+        {"type": "object", "properties": {"a": {"type": "null"}}, "additionalProperties": False},
+        {"patternProperties": {"^a": {"type": "null"}}},
+    ):
+        assert BACKEND.unsupported(json_schema(schema, form=JsonForm(key_order="free"))) == []
