@@ -207,14 +207,14 @@ def _byte_level_alphabet() -> dict[str, int]:
     return {chr(byte): byte for byte in shown} | {chr(256 + n): byte for n, byte in enumerate(hidden)}
 
 
-_BYTE_LEVEL = _byte_level_alphabet()
+BYTE_LEVEL = _byte_level_alphabet()
 _BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def byte_level_bytes(piece: str) -> bytes:
     """The bytes that a piece of byte-level BPE stands for."""
     try:
-        return bytes([_BYTE_LEVEL[char] for char in piece])
+        return bytes([BYTE_LEVEL[char] for char in piece])
     except KeyError as exc:
         raise VocabularyError(f"token {piece!r} is not written in the byte-level alphabet") from exc
 

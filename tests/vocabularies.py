@@ -131,9 +131,9 @@ def transformers_tokenizer(parts: Ranks) -> Any:
     from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
-    from constrain.token_readers import _BYTE_LEVEL
+    from constrain.token_readers import BYTE_LEVEL
 
-    shown = {byte: char for char, byte in _BYTE_LEVEL.items()}
+    shown = {byte: char for char, byte in BYTE_LEVEL.items()}
 
     def spelled(token: bytes) -> str:
         return "".join(shown[byte] for byte in token)

@@ -7,7 +7,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from constrain.vocabulary import _BYTE_LEVEL
+from constrain.token_readers import BYTE_LEVEL
 
 STOP = 128
 
@@ -15,7 +15,7 @@ STOP = 128
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
-    pieces = {piece: byte for piece, byte in _BYTE_LEVEL.items() if byte < 128}
+    pieces = {piece: byte for piece, byte in BYTE_LEVEL.items() if byte < 128}
     tokenizer = Tokenizer(models.BPE(vocab={**pieces, "<stop>": STOP}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
