@@ -47,7 +47,7 @@ from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from constrain.backends import make_backend
-    from constrain.hf import TransformersSource
+    from constrain.hf import ConstrainedLogitsProcessor, TransformersSource
     from constrain.schema import Constraint, as_constraint, as_grammar_spec
 
 __version__ = "0.1.0"
@@ -58,6 +58,7 @@ __all__ = [
     "ClosedError",
     "CompiledGrammar",
     "ConstrainError",
+    "ConstrainedLogitsProcessor",
     "Constraint",
     "DeadEndError",
     "Engine",
@@ -102,6 +103,7 @@ __all__ = [
 
 # Loaded at first use, since each brings in a heavy library.
 _LAZY = {
+    "ConstrainedLogitsProcessor": "constrain.hf",
     "Constraint": "constrain.schema",
     "TransformersSource": "constrain.hf",
     "as_constraint": "constrain.schema",

@@ -26,7 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "request": {"grammar", "grammar_spec", "sampling"},
     "result": {"errors"},
     "backends": {*CORE},
-    "hf": {"errors", "source", "vocabulary"},
+    "hf": {*CORE, "sampling", "request", "result", "engine"},
     "step": {*CORE, "sampling", "request", "result"},
     "engine": {*CORE, "sampling", "request", "result", "step"},
     "generate": {*CORE, "sampling", "request", "result", "engine"},
@@ -38,6 +38,7 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "backends": {"schema"},
     "engine": {"backends"},
     "generate": {"backends", "hf", "schema"},
+    "hf": {"backends", "schema"},
 }
 HOMES = {
     "xgrammar": {"backends/xgrammar.py"},
