@@ -1,5 +1,6 @@
 """transformers: models as logits sources, and constraints inside ``generate``. Nothing else imports transformers."""
 
+from constrain.hf.hosted import hosted_generate
 from constrain.hf.packaged import load_packaged_model
 from constrain.hf.prefetch import MaskPrefetch
 from constrain.hf.processor import ConstrainedLogitsProcessor
@@ -9,6 +10,7 @@ __all__ = [
     "ConstrainedLogitsProcessor",
     "MaskPrefetch",
     "TransformersSource",
+    "hosted_generate",
     "load_packaged_model",
     "load_tokenizer",
 ]
