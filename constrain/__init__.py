@@ -50,7 +50,7 @@ from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from constrain.backends import make_backend
-    from constrain.hf import TransformersSource
+    from constrain.hf import ConstrainedLogitsProcessor, TransformersSource
     from constrain.inspect import inspect_schema
     from constrain.schema import Constraint, as_constraint, as_grammar_spec
 
@@ -63,6 +63,7 @@ __all__ = [
     "ClosedError",
     "CompiledGrammar",
     "ConstrainError",
+    "ConstrainedLogitsProcessor",
     "Constraint",
     "DeadEndError",
     "Engine",
@@ -116,6 +117,7 @@ __all__ = [
 
 # Loaded at first use, since each brings in a heavy library.
 _LAZY = {
+    "ConstrainedLogitsProcessor": "constrain.hf",
     "Constraint": "constrain.schema",
     "TransformersSource": "constrain.hf",
     "as_constraint": "constrain.schema",

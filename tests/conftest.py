@@ -13,6 +13,8 @@ import torch
 from constrain.vocabulary import Vocabulary
 
 torch.set_num_threads(1)
+if not torch.cuda.is_available():
+    os.environ.setdefault("TRITON_INTERPRET", "1")  # kernels run on CPU tensors; read when triton is imported
 
 
 @pytest.fixture(scope="session")

@@ -1,13 +1,24 @@
 """The same answers on a GPU: masks that travel, draws, the engine on a model."""
 
 import random
+import re
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from constrain import Engine, Request, SamplingParams, TokenBitmask, TransformersSource, Vocabulary, choice, regex
+from constrain import (
+    ConstrainedLogitsProcessor,
+    Engine,
+    Request,
+    SamplingParams,
+    TokenBitmask,
+    TransformersSource,
+    Vocabulary,
+    choice,
+    regex,
+)
 from constrain.sampling.ops.bitmask import apply_bitmask_
 from constrain.sampling.sampler import sample
 from tests.hf.models import CONFIGS, scenario, tiny_model
@@ -83,3 +94,51 @@ def test_the_cache_changes_no_logits_on_the_gpu(name: str) -> None:
 def test_a_model_in_half_precision_passes_the_trial_on_the_gpu() -> None:
     for name in sorted(CONFIGS):
         TransformersSource(tiny_model(name).to("cuda", torch.bfloat16))
+
+
+def test_the_processor_gives_on_the_gpu_what_it_gives_on_the_cpu() -> None:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=320, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.3, eos_token_id=0, pad_token_id=0,
+    )  # fmt: skip
+    model: Any = AutoModelForCausalLM.from_config(config).eval()
+    vocabulary = Vocabulary([b"", *(bytes([byte]) for byte in range(256))], stop_token_ids=[0], logits_width=320)
+    wanted = [re.compile("[a-z]{3,8}"), None, ["yes", "no", "maybe"]]
+    masker = ConstrainedLogitsProcessor(constraints=wanted, vocabulary=vocabulary)
+    ids = torch.tensor([[5, 9, 200, 31], [1, 2, 3, 4], [77, 76, 75, 74]])
+    for mode in ({}, {"num_beams": 3}, {"cache_implementation": "static", "disable_compile": True}):
+        outputs = []
+        for device in ("cpu", "cuda"):
+            for criteria in ([], [masker.prefetch]):
+                outputs.append(
+                    model.to(device).generate(
+                        ids.to(device), attention_mask=torch.ones_like(ids, device=device), do_sample=False,
+                        max_new_tokens=10, logits_processor=[masker], stopping_criteria=criteria, **mode,
+                    ).cpu()
+                )  # fmt: skip
+                results = masker.results(outputs[-1])
+                assert results[0].ok and re.fullmatch("[a-z]{3,8}", results[0].text)
+                assert results[2].value in ("yes", "no", "maybe")
+        assert all(torch.equal(output, outputs[0]) for output in outputs), mode
+
+
+def test_drafts_on_the_gpu_give_what_greedy_search_gives() -> None:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=320, hidden_size=64, intermediate_size=96, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=256, initializer_range=0.3, eos_token_id=0, pad_token_id=0,
+    )  # fmt: skip
+    model: Any = AutoModelForCausalLM.from_config(config).eval().cuda()
+    vocabulary = Vocabulary([b"", *(bytes([byte]) for byte in range(256))], stop_token_ids=[0], logits_width=320)
+    masker = ConstrainedLogitsProcessor(re.compile("(ab|ba|[0-9]){12}"), vocabulary)
+    ids = torch.tensor([[98, 99, 98, 99, 98]], device="cuda")
+    outputs = [
+        model.generate(
+            ids, attention_mask=torch.ones_like(ids), do_sample=False, max_new_tokens=30,
+            logits_processor=[masker], stopping_criteria=[masker.prefetch], **drafting,
+        )
+        for drafting in ({}, {"prompt_lookup_num_tokens": 3}, {"assistant_model": model})
+    ]  # fmt: skip
+    assert masker.results(outputs[0])[0].ok
+    assert all(torch.equal(output, outputs[0]) for output in outputs)

@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "request": {"errors", "grammar", "grammar_spec", "sampling"},
     "result": {"errors"},
     "backends": {*CORE},
-    "hf": {"errors", "source", "vocabulary"},
+    "hf": {*CORE, "sampling", "request", "result", "engine"},
     "step": {*CORE, "sampling", "request", "result"},
     "engine": {*CORE, "sampling", "request", "result", "step"},
     "inputs": {*CORE, "sampling", "request"},
@@ -63,6 +63,7 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "inputs": {"backends", "hf", "schema"},
     "stream": {"schema"},
     "conformance": {"hf"},
+    "hf": {"backends", "schema"},
     "commands": {"backends", "hf", "schema"},
     "cli": {"conformance", "inspect"},
 }

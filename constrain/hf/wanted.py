@@ -1,0 +1,88 @@
+"""What a processor was asked for: each constraint compiled, and how to read its text."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any
+
+from constrain.backend import Backend
+from constrain.compiler import GrammarCompiler
+from constrain.errors import InvalidInputError, VocabularyError
+from constrain.grammar import CompiledGrammar
+from constrain.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The constraint of one prompt. ``compiled`` is None for free text; ``decode`` reads and validates a text."""
+
+    compiled: CompiledGrammar | None
+    decode: Callable[[str], Any]
+
+
+class WantedList:
+    """Constraints of any kind, compiling from the start. Uses ``compiler``, or one of its own that it closes."""
+
+    def __init__(
+        self,
+        asked: Sequence[Any],
+        vocabulary: Vocabulary | None,
+        backend: str | Backend,
+        compiler: GrammarCompiler | None,
+    ) -> None:
+        from constrain.schema import as_constraint
+
+        self.vocabulary = _vocabulary(asked, vocabulary, compiler)
+        self._own_compiler: GrammarCompiler | None = None
+        self._waiting: list[tuple[Future[CompiledGrammar] | CompiledGrammar | None, Callable[[str], Any]]] = []
+        self._done: list[Wanted] | None = None
+        for each in asked:
+            if isinstance(each, CompiledGrammar):
+                self._waiting.append((each, as_constraint(each.grammar_spec).decode))
+                continue
+            constraint = as_constraint(each)
+            if constraint.grammar_spec is None:
+                self._waiting.append((None, constraint.decode))
+                continue
+            if compiler is None:
+                compiler = self._own_compiler = GrammarCompiler(_as_backend(backend, self.vocabulary))
+            self._waiting.append((compiler.submit(constraint.grammar_spec), constraint.decode))
+
+    def wait(self) -> list[Wanted]:
+        """The compiled constraints. Raises what compiling raised, at every call."""
+        if self._done is None:
+            self._done = [
+                Wanted(each.result() if isinstance(each, Future) else each, decode) for each, decode in self._waiting
+            ]
+            if self._own_compiler is not None:
+                self._own_compiler.close()
+        return self._done
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+def _vocabulary(asked: Sequence[Any], vocabulary: Vocabulary | None, compiler: GrammarCompiler | None) -> Vocabulary:
+    if vocabulary is None and compiler is not None:
+        vocabulary = compiler.backend.vocabulary
+    theirs = [each.vocabulary for each in asked if isinstance(each, CompiledGrammar)]
+    if vocabulary is None and len(theirs) == len(asked):
+        vocabulary = theirs[0]
+    if vocabulary is None:
+        raise InvalidInputError("pass vocabulary=Vocabulary.from_tokenizer(tokenizer, model=model)")
+    if compiler is not None:
+        theirs.append(compiler.backend.vocabulary)
+    for other in theirs:
+        if other is not vocabulary and other.fingerprint != vocabulary.fingerprint:
+            raise VocabularyError("a compiled grammar or the compiler is for another vocabulary than this one")
+    return vocabulary
+
+
+def _as_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
+    if isinstance(backend, Backend):
+        if backend.vocabulary is not vocabulary and backend.vocabulary.fingerprint != vocabulary.fingerprint:
+            raise VocabularyError(f"backend {backend.name!r} was made for another vocabulary than this one")
+        return backend
+    from constrain.backends import make_backend
+
+    return make_backend(backend, vocabulary)
