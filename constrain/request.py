@@ -36,7 +36,7 @@ class Request:
 
     def __post_init__(self) -> None:
         timeout = self.timeout_s
-        if timeout is not None and (not isinstance(timeout, Real) or isinstance(timeout, bool) or not timeout > 0):
-            raise InvalidInputError(f"timeout_s={timeout!r}: want a number of seconds above 0, or None")
+        if timeout is not None and (not isinstance(timeout, Real) or isinstance(timeout, bool) or not timeout >= 0):
+            raise InvalidInputError(f"timeout_s={timeout!r}: want a number of seconds from 0 on, or None")
         if not isinstance(self.params, SamplingParams):
             raise InvalidInputError(f"params={self.params!r}: want SamplingParams(...)")

@@ -370,7 +370,7 @@ def test_closing_does_not_wait_for_a_compile() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"timeout_s": float("nan")}, {"timeout_s": "5"}, {"timeout_s": 0}, {"params": None}]
+    "arguments", [{"timeout_s": float("nan")}, {"timeout_s": "5"}, {"timeout_s": -1}, {"params": None}]
 )
 def test_a_request_checks_itself(arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(arguments))):

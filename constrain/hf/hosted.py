@@ -18,7 +18,8 @@ from transformers.generation import (
 from constrain.backend import Backend
 from constrain.engine import Engine
 from constrain.errors import InvalidInputError
-from constrain.hf.source import TransformersSource, load_tokenizer
+from constrain.hf.source import TransformersSource
+from constrain.hf.tokenizer import load_tokenizer
 from constrain.request import Request
 from constrain.result import GenerationResult
 from constrain.sampling.params import SamplingParams

@@ -127,7 +127,7 @@ class _Normaliser:
             out["prefixItems"] = [self._schema(node.child(keyword, index)) for index in range(len(value))]
         elif keyword == "additionalItems":
             out["items"] = self._schema(node.child(keyword))
-        elif keyword == "dependencies":
+        elif keyword == "dependencies" and position is not None:
             self._add_dependencies(out, node, value)
         elif position is not None and position.startswith("schema"):
             out[keyword] = self._schema(node.child(keyword))

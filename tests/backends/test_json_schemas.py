@@ -168,6 +168,15 @@ def test_a_spec_made_by_hand_is_read_the_same_way() -> None:
     assert takes(BACKEND.compile(spec), "null") and not takes(BACKEND.compile(spec), '"a"')
 
 
+@pytest.mark.parametrize("value", [["b"], {"required": ["b"]}, True])
+def test_dependencies_of_a_later_draft_are_refused_by_name(value: object) -> None:
+    schema = {"dependencies": {"a": value}}
+    with pytest.raises(UnsupportedGrammarError, match="at /dependencies: later drafts"):
+        BACKEND.compile(json_schema(schema))
+    old = {"$schema": "http://json-schema.org/draft-07/schema#", **schema}
+    assert takes(BACKEND.compile(json_schema(old)), '{"a":1}') == (value is True)
+
+
 def test_keys_come_in_any_order_if_asked() -> None:
     inner = {
         "type": "object",

@@ -64,7 +64,7 @@ def test_a_use_shows_its_surroundings():
         ({"uniqueItems": False}, "/uniqueItems", "default"),
         ({"additionalProperties": True}, "/additionalProperties", "allows everything"),
         ({"minLenght": 3}, "/minLenght", "not a keyword of draft2020-12, which ignores it"),
-        ({"dependencies": {"a": ["b"]}}, "/dependencies", "one of draft4, draft6, draft7"),
+        ({"additionalItems": False}, "/additionalItems", "one of draft4, draft6, draft7"),
         ({"$defs": {"a": {"type": "null"}}}, "/$defs/a/type", "nothing refers to"),
     ],
 )
@@ -81,6 +81,7 @@ def test_what_constrains_nothing_says_why(schema, pointer, reason):
         ({"not": True}, "/not"),
         ({"contains": True}, "/contains"),
         ({"enum": []}, "/enum"),
+        ({"dependencies": {"a": ["b"]}}, "/dependencies"),
         ({"anyOf": [True]}, "/anyOf"),
         ({"allOf": [{"if": {"properties": {"a": True}}}], "unevaluatedProperties": False}, "/allOf/0/if"),
         ({"allOf": [{"additionalProperties": True}], "unevaluatedProperties": False}, "/allOf/0/additionalProperties"),
