@@ -40,6 +40,7 @@ conformance: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/bench_overhead.py
 	$(BIN)/python benchmarks/bench_engine.py
+	$(BIN)/python benchmarks/bench_processor.py
 	$(BIN)/python benchmarks/bench_backends.py --schemas $(SCHEMAS)
 
 # The vocabularies of other families and what reads them: tests that need them skip where they are absent.

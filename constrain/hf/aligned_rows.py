@@ -22,10 +22,14 @@ class _Row:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """For each row of a call: the row it grew from, and how many output tokens the two share."""
+    """For each row of a call: the row it grew from, and how many output tokens the two share.
+
+    ``is_plain``: every row is itself and one token more.
+    """
 
     parents: list[int]
     shared: list[int]
+    is_plain: bool = False
 
 
 class AlignedRows:
@@ -42,6 +46,7 @@ class AlignedRows:
         self.ids = ids
         self.prompt_length = prompt_length
         self.called_length = ids.shape[1]
+        self.is_free = all(each is None for each in compiled)  # no row has a constraint
         self._vocabulary = vocabulary
         self._rows = [_Row(None if each is None else each.start()) for each in compiled]
         self._groups = _groups(ids[:, :prompt_length], compiled)
@@ -54,18 +59,13 @@ class AlignedRows:
                         f"token {prompt_length + row.num_legal}"
                     )
 
-    @property
-    def is_free(self) -> bool:
-        """Whether no row has a constraint."""
-        return all(row.grammar is None for row in self._rows)
-
     def next_step(self, ids: Ids) -> Step | None:
         """How ``ids`` continue the run; None if they do not."""
         length, known = ids.shape[1], self.ids.shape[1]
         if len(ids) != len(self.ids) or not self.prompt_length <= length <= self.called_length + 1:
             return None
         if length == known + 1 and np.array_equal(ids[:, :known], self.ids):  # plain decoding, nearly every call
-            return Step(list(range(len(ids))), [known - self.prompt_length] * len(ids))
+            return Step(list(range(len(ids))), [known - self.prompt_length] * len(ids), is_plain=True)
         if not np.array_equal(ids[:, : self.prompt_length], self.ids[:, : self.prompt_length]):
             return None
         parents, shared = [], []
@@ -90,6 +90,12 @@ class AlignedRows:
 
     def move(self, ids: Ids, step: Step) -> None:
         """Bring every grammar to the output in ``ids``."""
+        if step.is_plain:
+            for each, common, token_id in zip(self._rows, step.shared, ids[:, -1].tolist(), strict=True):
+                if each.grammar is not None and each.num_legal == common:
+                    each.num_legal += each.grammar.accept([token_id])
+            self.ids = ids
+            return
         claimed: set[int] = set()
         moved: list[_Row] = []
         # All copies are taken before anything moves. A row that keeps its place keeps its grammar.

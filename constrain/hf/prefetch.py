@@ -8,13 +8,11 @@ import torch
 from transformers import StoppingCriteria
 
 from constrain.grammar import RowState
-from constrain.hf.aligned_rows import Ids, Step, on_host
+from constrain.hf.aligned_rows import Ids, on_host
 
 
 class _Masker(Protocol):
-    def next_step(self, ids: Ids) -> Step | None: ...
-
-    def advance(self, ids: Ids, step: Step) -> list[RowState]: ...
+    def advance_early(self, ids: Ids) -> list[RowState] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +20,7 @@ class _Started:
     input_ids: torch.Tensor  # held, so that no other tensor can be it
     version: int
     ids: Ids
-    states: Future[list[RowState]]
+    states: Future[list[RowState] | None]
 
 
 class MaskPrefetch(StoppingCriteria):  # type: ignore[misc]  # transformers is not typed
@@ -43,12 +41,10 @@ class MaskPrefetch(StoppingCriteria):  # type: ignore[misc]  # transformers is n
         """Start the masks for what was just drawn; False for every row."""
         self.drain()
         ids = on_host(input_ids)
-        step = self._masker.next_step(ids)
-        if step is not None:
-            if self._thread is None:
-                self._thread = ThreadPoolExecutor(1, thread_name_prefix="constrain-mask")
-            states = self._thread.submit(self._masker.advance, ids, step)
-            self._started = _Started(input_ids, _version(input_ids), ids, states)
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="constrain-mask")
+        states = self._thread.submit(self._masker.advance_early, ids)
+        self._started = _Started(input_ids, _version(input_ids), ids, states)
         if self._go_on.shape[0] != input_ids.shape[0] or self._go_on.device != input_ids.device:
             self._go_on = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
         return self._go_on
@@ -56,7 +52,7 @@ class MaskPrefetch(StoppingCriteria):  # type: ignore[misc]  # transformers is n
     def take(self, input_ids: torch.Tensor) -> tuple[Ids, list[RowState] | None] | None:
         """The ids of ``input_ids`` and the states of the masks that stand ready for them; None where none was started.
 
-        The states are None where masks were started for other ids.
+        The states are None where masks were started for other ids, or could not be.
         """
         started, self._started = self._started, None
         if started is None:

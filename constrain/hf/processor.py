@@ -115,37 +115,26 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
         ``output`` is the tensor of sequences, or the object that holds it. The finish reason is ``"stop"`` for a
         complete text, ``"length"`` for one cut short, ``"dead_end"`` or ``"error"`` for one that left its constraint.
         """
+        self._prefetch.drain()  # first: its thread holds the rows while it moves them
         if self._rows is None:
             raise InvalidInputError("nothing was generated with this processor, or it was reset since")
-        self._prefetch.drain()
         sequences = on_host(getattr(output, "sequences", output))
         prompts = self._rows.ids[:, : self._rows.prompt_length]
         return read_outputs(sequences, prompts, self._wanted.wait(), self._vocabulary)
 
-    # for the prefetch
-
-    def next_step(self, ids: Ids) -> Step | None:
-        """How ``ids`` continue the current run, if they do."""
-        return None if self._rows is None or self._bitmask is None else self._rows.next_step(ids)
-
-    def advance(self, ids: Ids, step: Step) -> list[RowState]:
-        """Move the current run's grammars to ``ids`` and fill the next host buffer. From one thread at a time."""
-        rows, bitmask = self._rows, self._bitmask
-        assert rows is not None and bitmask is not None
-        self._rows = None  # grammars that failed half-way are of no use to anybody
-        rows.move(ids, step)
-        states = self._fill(rows, bitmask)
-        self._rows = rows
-        return states
+    def advance_early(self, ids: Ids) -> list[RowState] | None:
+        """For the prefetch, on its thread: move to ``ids`` and fill the next host buffer, if they continue the run."""
+        step = self._next_step(ids)
+        return None if step is None else self._advance(ids, step)
 
     # the call
 
     def _masks(self, ids: Ids, device: torch.device) -> list[RowState]:
         if self._bitmask is None or self._bitmask.max_rows < len(ids) or self._bitmask.device != device:
             self._bitmask = TokenBitmask(len(ids), self._vocabulary, device)
-        step = self.next_step(ids)
+        step = self._next_step(ids)
         if step is not None:
-            return self.advance(ids, step)
+            return self._advance(ids, step)
         for rows in (self._rows, self._rows_before):
             if rows is not None and rows.would_continue(ids):
                 raise InvalidInputError(
@@ -160,6 +149,18 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
         started = AlignedRows(ids, compiled, self._vocabulary, prompt_length)
         self._rows_before, self._rows, self._prompt_length = self._rows, started, None
         return self._fill(started, self._bitmask)
+
+    def _next_step(self, ids: Ids) -> Step | None:
+        return None if self._rows is None or self._bitmask is None else self._rows.next_step(ids)
+
+    def _advance(self, ids: Ids, step: Step) -> list[RowState]:
+        rows, bitmask = self._rows, self._bitmask
+        assert rows is not None and bitmask is not None
+        self._rows = None  # grammars that failed half-way are of no use to anybody
+        rows.move(ids, step)
+        states = self._fill(rows, bitmask)
+        self._rows = rows
+        return states
 
     def _fill(self, rows: AlignedRows, bitmask: TokenBitmask) -> list[RowState]:
         buffer = bitmask.next_buffer()

@@ -2,6 +2,7 @@
 
 import random
 import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -222,6 +223,18 @@ def test_the_prefetch_changes_nothing_and_saves_the_copy_to_the_host() -> None:
             if rng.random() < 0.2:
                 ids = ids[:, :-1]  # a draft that was refused
         assert [r.text for r in plain.results(ids)] == [r.text for r in early.results(ids)]
+
+
+def test_results_wait_for_the_prefetch(monkeypatch: pytest.MonkeyPatch) -> None:
+    masker = processor("ab*")
+    ids = torch.tensor([[OPEN]])
+    masker(ids, torch.zeros(1, WIDTH))
+    fill = masker._fill
+    monkeypatch.setattr(masker, "_fill", lambda *arguments: time.sleep(0.05) or fill(*arguments))
+    ids = torch.tensor([[OPEN, A]])
+    masker.prefetch(ids, None)
+    [result] = masker.results(ids)
+    assert result.text == "a" and result.finish_reason == "length"
 
 
 def test_the_prefetch_does_nothing_where_rows_are_unknown() -> None:
