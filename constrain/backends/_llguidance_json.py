@@ -26,8 +26,9 @@ MAX_MULTIPLE = 10_000
 MAX_DEPTH = 100
 """How deep schemas may nest; llguidance's own parser stops between 62 and 120."""
 
-MAX_INTEGER = 2**63
-"""Bounds of integers stay below this: llguidance 1.9.1 has 64 bits for them, and dies if it cuts off both of a pair."""
+MAX_NUMBER = 2**53
+"""No larger number stands in a bound, const or enum: llguidance 1.9.1 computes with doubles and 64 bits, lets
+neighbours through, and its process dies where it cuts off both bounds of a range."""
 
 _REFUSED = frozenset({
     "not", "if", "contains", "minContains", "maxContains", "uniqueItems", "propertyNames", "dependentRequired",
@@ -80,8 +81,8 @@ def schema_support(use: "KeywordUse") -> Unsupported | None:
         return use.unsupported(f"{use.keyword} is not implemented")
     if use.keyword == "$ref" and "/patternProperties/" in value:
         return use.unsupported("a reference into patternProperties, whose keys are written in another way")
-    if use.keyword in _BOUNDS and abs(value) >= MAX_INTEGER and _may_be_integer(use):
-        return use.unsupported(f"{use.keyword} {value} of an integer: bounds from 2**63 on are not enforced")
+    if use.keyword in _NUMBERS and _has_large_number(value):
+        return use.unsupported(f"{use.keyword} with a number beyond 2**53, which is rounded or cut off")
     if use.keyword == "minProperties" and value > max(1, len(use.siblings.get("required", ()))):
         # An object may repeat a key that no schema lists, and each time counts.
         return use.unsupported("minProperties could be met by one key written twice")
@@ -116,9 +117,15 @@ def _within_unit(exclusive: float, other: float, toward: int) -> bool:
     return other != int(other) and 0 < (other - exclusive) * toward < 1
 
 
-def _may_be_integer(use: "KeywordUse") -> bool:
-    names = use.node.keywords.get("type", "integer")
-    return bool({"integer", "number"} & set([names] if isinstance(names, str) else names))
+def _has_large_number(value: Any) -> bool:
+    stack = [value]
+    while stack:
+        place = stack.pop()
+        if isinstance(place, int | float) and abs(place) > MAX_NUMBER:
+            return True
+        if isinstance(place, dict | list):
+            stack.extend(place.values() if isinstance(place, dict) else place)
+    return False
 
 
 def _may_be_fraction(use: "KeywordUse") -> bool:
@@ -127,6 +134,7 @@ def _may_be_fraction(use: "KeywordUse") -> bool:
 
 
 _BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
+_NUMBERS = _BOUNDS | {"const", "enum"}
 _OPPOSITE = {
     "exclusiveMinimum": (("maximum", "exclusiveMaximum"), 1),
     "exclusiveMaximum": (("minimum", "exclusiveMinimum"), -1),
@@ -179,6 +187,9 @@ def _has_unwritable(value: Any, *, keys_only: bool = False) -> bool:
 _ESCAPES = re.compile(r"\\(?:[dDwWsSnrtfv]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|[pP]\{\w+\}|[^A-Za-z0-9])", re.ASCII)
 
 
+_QUANTIFIER = re.compile(r"\{[0-9]+(?:,[0-9]*)?\}")
+
+
 def _pattern_problem(pattern: str) -> str | None:
     """Why Rust's ``regex`` would read ``pattern`` in another way than ECMAScript; None if it reads it alike."""
     at, in_class = 0, False
@@ -194,6 +205,12 @@ def _pattern_problem(pattern: str) -> str | None:
             if char == "[" or pattern[at : at + 2] in ("&&", "--", "~~"):
                 return "nested sets and set operations are not ECMAScript's"
             in_class = char != "]"
+        elif char == "{":
+            match = _QUANTIFIER.match(pattern, at)
+            if match is None:
+                return "a brace that begins no quantifier is not read alike everywhere"
+            at = match.end()
+            continue
         elif char == "[":
             in_class = True
             at += pattern.startswith("[^", at)

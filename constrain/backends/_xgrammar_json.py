@@ -81,7 +81,7 @@ def _unsupported_values(pointer: str, schema: Schema, keywords: set[str]) -> Ite
     if not values or len(values) > MAX_ENUM:
         yield Unsupported(f"{len(values)} values: want 1 to {MAX_ENUM}", pointer, keyword)
     for value in values:
-        plain = value is None or isinstance(value, bool | int)
+        plain = value is None or (isinstance(value, bool | int) and abs(value) <= 10**15)
         if not plain and not (isinstance(value, str) and _PLAIN_STRING.fullmatch(value)):
             yield Unsupported(f"{keyword} with other values than integers and plain strings", pointer, keyword)
             return

@@ -155,6 +155,9 @@ def _property(parts: list[NormalObject], name: str) -> Iterator[NormalSchema]:
 
 
 def _listed(part: NormalObject) -> list[Any] | None:
-    if "const" in part:
-        return [part["const"]]
-    return part.get("enum")
+    """Exactly the values that ``const`` and ``enum`` leave together; None where there is neither."""
+    values: list[Any] | None = part.get("enum")
+    if "const" not in part:
+        return values
+    const = part["const"]
+    return [const] if values is None or hashable(const) in map(hashable, values) else []

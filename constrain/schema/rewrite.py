@@ -107,7 +107,7 @@ class _Rewriter:
         for name, schema in definitions.items():
             self.placed += _places(f"/$defs/{name}", schema)
         data: Any = {**root} if isinstance(root, NormalObject) else root
-        if definitions:
+        if definitions and isinstance(root, NormalObject):  # what is true or false refers to nothing
             data["$defs"] = definitions
         # Through text, so that nothing is shared: parts of the original may stand in several places.
         return json.loads(json.dumps(data))

@@ -8,7 +8,7 @@ import sys
 import pytest
 import torch
 
-from constrain import Grammar, UnsupportedGrammarError, Vocabulary, json_schema, make_backend
+from constrain import Grammar, InvalidSchemaError, UnsupportedGrammarError, Vocabulary, json_schema, make_backend
 from constrain.schema.ecma import translate_pattern
 
 BYTES = Vocabulary([b"", *(bytes([byte]) for byte in range(256))], stop_token_ids=[0])
@@ -33,10 +33,18 @@ def accepts(grammar: Grammar, text: str) -> bool:
         {"type": "integer", "minimum": -(10**19), "maximum": 0},
         {"minimum": 1e20},
         {"type": ["string", "integer"], "exclusiveMaximum": 1e19},
+        {"const": 2**53 + 1},
+        {"enum": [1, {"a": [10**17 + 1]}]},
+        {"type": "integer", "minimum": 2**53 + 1},
+        {"type": "integer", "exclusiveMaximum": 1e16},
+        {"type": "integer", "exclusiveMaximum": 2**63 - 1},
+        {"type": "integer", "not": {"const": 2**53 + 1}},
+        {"oneOf": [{"const": 1e16}, {"type": "integer"}]},
+        {"type": "array", "uniqueItems": True, "items": {"enum": [2**53 + 1, 1]}},
     ],
 )
-def test_bounds_of_more_than_64_bits_are_refused(schema: dict[str, object]) -> None:
-    with pytest.raises(UnsupportedGrammarError, match="2\\*\\*63"):
+def test_numbers_that_are_rounded_or_cut_off_are_refused(schema: dict[str, object]) -> None:
+    with pytest.raises(UnsupportedGrammarError, match="2\\*\\*53"):
         make_backend("llguidance", BYTES).compile(json_schema(schema))
 
 
@@ -50,7 +58,7 @@ def test_llguidance_dies_of_bounds_that_it_cuts_off() -> None:
     assert done.returncode != 0, "llguidance can be given such bounds now"
 
 
-@pytest.mark.parametrize("bound", [2**63 - 1, 2**53])
+@pytest.mark.parametrize("bound", [2**53 - 1, 2**53])
 def test_the_largest_bounds_are_exact(bound: int) -> None:
     compiled = make_backend("llguidance", BYTES).compile(
         json_schema({"type": "integer", "minimum": 0, "maximum": bound})
@@ -95,3 +103,25 @@ def test_a_set_of_unwritable_characters_is_refused_by_name() -> None:
     with pytest.raises(UnsupportedGrammarError, match="escape") as caught:
         make_backend("llguidance", BYTES).compile(json_schema({"type": "string", "pattern": r"^[\u0001-\u0003]$"}))
     assert caught.value.unsupported[0].pointer == "/pattern"
+
+
+@pytest.mark.parametrize("pattern", ["^a{ 1}$", "^a{1, 2}$", "^a{1 ,2}$", "^{$", "^a{,2}$"])
+def test_braces_that_are_no_quantifier_are_refused(pattern: str) -> None:
+    with pytest.raises((UnsupportedGrammarError, InvalidSchemaError)):
+        make_backend("llguidance", BYTES).compile(json_schema({"type": "string", "pattern": pattern}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "wrong"),
+    [
+        ({"propertyNames": {"const": "c", "enum": ["a", "b"]}}, '{"c": 1}'),
+        ({"type": "array", "uniqueItems": True, "maxItems": 2, "items": {"const": 3, "enum": [1, 2]}}, "[3]"),
+        ({"$ref": "#/$defs/x", "allOf": [{"enum": [1]}, {"allOf": [False]}], "$defs": {"x": {"minLength": 1}}}, "1"),
+    ],
+)
+def test_const_counts_beside_enum_and_nothing_beside_false(schema: dict[str, object], wrong: str) -> None:
+    try:
+        compiled = make_backend("llguidance", BYTES).compile(json_schema(schema))
+    except UnsupportedGrammarError:
+        return
+    assert not accepts(compiled.start(), wrong)

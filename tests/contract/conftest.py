@@ -1,8 +1,5 @@
 """The vocabularies that the laws are checked on."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from constrain.vocabulary import Vocabulary
@@ -31,13 +28,3 @@ def make_tiny_vocabulary() -> Vocabulary:
 @pytest.fixture(scope="session")
 def tiny_vocabulary() -> Vocabulary:
     return make_tiny_vocabulary()
-
-
-@pytest.fixture(scope="session")
-def smollm2_vocabulary() -> Vocabulary:
-    folder = os.environ.get("CONSTRAIN_TEST_TOKENIZER", "/tmp/w/smol")
-    if not Path(folder, "tokenizer.json").exists():
-        pytest.skip(f"no tokenizer in {folder}: set CONSTRAIN_TEST_TOKENIZER to the folder of SmolLM2's")
-    from transformers import AutoTokenizer
-
-    return Vocabulary.from_tokenizer(AutoTokenizer.from_pretrained(folder))
