@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from constrain.commands import generate, mask
+from constrain.commands.common import read_text
 from constrain.errors import ConstrainError, InvalidGrammarError, InvalidInputError
 
 _EXIT_CODES = """\
@@ -146,7 +147,7 @@ def _add_conformance(commands: Any) -> None:
 def _check(arguments: argparse.Namespace) -> int:
     from constrain.inspect import inspect_schema
 
-    text = _read(arguments.file)
+    text = read_text(arguments.file)
     documents = dict(_document(item) for item in arguments.document)
     try:
         report = inspect_schema(
@@ -189,18 +190,11 @@ def _conformance(arguments: argparse.Namespace) -> int:
     return conformance(options, settings)
 
 
-def _read(name: str) -> str:
-    try:
-        return sys.stdin.read() if name == "-" else Path(name).read_text("utf-8")
-    except (OSError, ValueError) as exc:
-        raise InvalidInputError(f"cannot read {name}: {exc}") from exc
-
-
 def _document(item: str) -> tuple[str, str]:
     uri, equals, name = item.rpartition("=")
     if not equals or not uri:
         raise InvalidInputError(f"--document {item}: want URI=FILE")
-    return uri, _read(name)
+    return uri, read_text(name)
 
 
 def _line_of(position: int | None, text: str) -> str:
