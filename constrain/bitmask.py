@@ -26,6 +26,7 @@ class TokenBitmask:
         self._buffers = [torch.zeros(shape, dtype=torch.int32, pin_memory=on_gpu) for _ in range(count)]
         self._on_device = torch.zeros(shape, dtype=torch.int32, device=self.device) if on_gpu else None
         self._uploaded: list[torch.cuda.Event | None] = [None] * count
+        self._own_stream = torch.cuda.Stream(self.device) if on_gpu else None
         self._turn = 0
         self.max_rows = max_rows
 
@@ -52,6 +53,20 @@ class TokenBitmask:
         event = torch.cuda.Event()  # type: ignore[no-untyped-call]
         event.record()
         self._uploaded[self._turn] = event
+        return device_rows
+
+    def upload_aside(self, num_rows: int) -> torch.Tensor:
+        """As ``upload``, from any thread and beside the work of the current stream; returns when the copy is complete.
+
+        For the thread that fills masks during a forward pass. The last upload is overwritten, so whatever reads it must
+        be done: in a step that brings its tokens to the host, it is.
+        """
+        if self._own_stream is None:
+            return self.upload(num_rows)
+        with torch.cuda.stream(self._own_stream):
+            device_rows = self.upload(num_rows)
+            self._own_stream.synchronize()
+        self._uploaded[self._turn] = None
         return device_rows
 
 

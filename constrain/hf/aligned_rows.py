@@ -182,7 +182,8 @@ class AlignedRows:
 
 def on_host(token_ids: torch.Tensor) -> Ids:
     """A copy of ``token_ids`` that nobody else holds."""
-    return token_ids.detach().to("cpu", torch.int64, copy=True).numpy()
+    host = token_ids.cpu() if token_ids.is_cuda else token_ids.detach().clone()
+    return host.numpy() if host.dtype is torch.int64 else host.to(torch.int64).numpy()
 
 
 def fill_stop_tokens(bitmask: torch.Tensor, row: int, vocabulary: Vocabulary) -> None:

@@ -7,16 +7,15 @@ import torch
 from transformers import LogitsProcessor
 
 from constrain.backend import Backend
-from constrain.bitmask import TokenBitmask
 from constrain.compiler import GrammarCompiler
 from constrain.errors import DeadEndError, InvalidInputError, VocabularyError
 from constrain.grammar import RowState
 from constrain.hf.aligned_rows import AlignedRows, Ids, Step, fill_stop_tokens, on_host
 from constrain.hf.outputs import read_outputs
 from constrain.hf.prefetch import MaskPrefetch
+from constrain.hf.ready_mask import ReadyMask
 from constrain.hf.wanted import Wanted, WantedList
 from constrain.result import GenerationResult
-from constrain.sampling.ops.bitmask import apply_bitmask
 from constrain.vocabulary import Vocabulary
 
 OnDeadEnd = Literal["raise", "stop", "prune"]
@@ -73,7 +72,7 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
         self._wanted = WantedList(asked, vocabulary, backend, compiler)
         self._vocabulary = self._wanted.vocabulary
         self._on_dead_end = on_dead_end
-        self._bitmask: TokenBitmask | None = None
+        self._mask: ReadyMask | None = None
         self._rows: AlignedRows | None = None
         self._rows_before: AlignedRows | None = None
         self._prompt_length: int | None = None
@@ -98,7 +97,7 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
         ids, states = early if early is not None else (on_host(input_ids), None)
         if states is None:
             states = self._masks(ids, scores.device)
-        assert self._rows is not None and self._bitmask is not None
+        assert self._rows is not None and self._mask is not None
         self._rows.called_length = ids.shape[1]
         if self._on_dead_end == "raise" and RowState.DEAD_END in states:
             row = states.index(RowState.DEAD_END)
@@ -107,7 +106,7 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
             raise DeadEndError(f"{place}: no token of the vocabulary continues the constraint{hint}")
         if self._rows.is_free:
             return scores
-        return apply_bitmask(scores, self._bitmask.upload(len(ids)))
+        return self._mask.apply(scores)
 
     def results(self, output: Any) -> list[GenerationResult]:
         """What ``generate`` returned for the last run, read: text and validated value of every sequence, in order.
@@ -125,13 +124,18 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
     def advance_early(self, ids: Ids) -> list[RowState] | None:
         """For the prefetch, on its thread: move to ``ids`` and fill the next host buffer, if they continue the run."""
         step = self._next_step(ids)
-        return None if step is None else self._advance(ids, step)
+        if step is None:
+            return None
+        states = self._advance(ids, step)
+        assert self._mask is not None
+        self._mask.make_ready(len(ids))
+        return states
 
     # the call
 
     def _masks(self, ids: Ids, device: torch.device) -> list[RowState]:
-        if self._bitmask is None or self._bitmask.max_rows < len(ids) or self._bitmask.device != device:
-            self._bitmask = TokenBitmask(len(ids), self._vocabulary, device)
+        if self._mask is None or self._mask.max_rows < len(ids) or self._mask.device != device:
+            self._mask = ReadyMask(len(ids), self._vocabulary, device)
         step = self._next_step(ids)
         if step is not None:
             return self._advance(ids, step)
@@ -148,22 +152,22 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
         compiled = [wanted.compiled for wanted in self._wanted_by_row(ids[:, :prompt_length])]
         started = AlignedRows(ids, compiled, self._vocabulary, prompt_length)
         self._rows_before, self._rows, self._prompt_length = self._rows, started, None
-        return self._fill(started, self._bitmask)
+        return self._fill(started, self._mask)
 
     def _next_step(self, ids: Ids) -> Step | None:
-        return None if self._rows is None or self._bitmask is None else self._rows.next_step(ids)
+        return None if self._rows is None or self._mask is None else self._rows.next_step(ids)
 
     def _advance(self, ids: Ids, step: Step) -> list[RowState]:
-        rows, bitmask = self._rows, self._bitmask
-        assert rows is not None and bitmask is not None
+        rows, mask = self._rows, self._mask
+        assert rows is not None and mask is not None
         self._rows = None  # grammars that failed half-way are of no use to anybody
         rows.move(ids, step)
-        states = self._fill(rows, bitmask)
+        states = self._fill(rows, mask)
         self._rows = rows
         return states
 
-    def _fill(self, rows: AlignedRows, bitmask: TokenBitmask) -> list[RowState]:
-        buffer = bitmask.next_buffer()
+    def _fill(self, rows: AlignedRows, mask: ReadyMask) -> list[RowState]:
+        buffer = mask.next_buffer()
         states = rows.fill(buffer)
         if self._on_dead_end == "stop":
             for row, state in enumerate(states):
