@@ -1,0 +1,78 @@
+"""The kernels of ``adjust.py``, in a file of their own so that triton is imported by the first launch only."""
+
+import triton
+import triton.language as tl
+
+from constrain.sampling.ops.pages import PAGE
+
+_PAGE = tl.constexpr(PAGE)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def adjust_tile(  # type: ignore[no-untyped-def]
+    values,  # [BLOCK] float32: the logits of the tokens first, first + 1, ...; lanes past V come back as they were
+    first,  # the first token of the tile, a multiple of 16
+    row,
+    slot,  # of the row
+    offset,  # of the row
+    drafts_ptr,  # [N]; those of the rows before this one count as output, as many as the offset says
+    bias_table_ptr,  # Pages of float32
+    bias_base_ptr,
+    bias_used_ptr,
+    bias_cells_ptr,
+    count_table_ptr,  # Pages of int32: twice the count in the output, and 1 for a token of the prompt
+    count_base_ptr,
+    count_used_ptr,
+    count_cells_ptr,
+    repetition_ptr,  # [S] float32
+    presence_ptr,
+    frequency_ptr,
+    num_pages,  # P, the width of both tables
+    BLOCK: tl.constexpr,  # a multiple of 16
+    HAS_BIAS: tl.constexpr,
+    HAS_PENALTIES: tl.constexpr,
+):
+    """``values`` after logit bias and penalties; a tile that holds nothing of its slot costs a look at the table."""
+    if HAS_BIAS:
+        if tl.load(bias_used_ptr + slot) > 0:
+            values += _look_up(bias_table_ptr, bias_base_ptr, bias_cells_ptr, slot, first, num_pages, BLOCK)
+    if HAS_PENALTIES:
+        repetition = tl.load(repetition_ptr + slot)
+        presence = tl.load(presence_ptr + slot)
+        frequency = tl.load(frequency_ptr + slot)
+        if (repetition != 1.0) | (presence != 0.0) | (frequency != 0.0):
+            cells = _look_up(count_table_ptr, count_base_ptr, count_cells_ptr, slot, first, num_pages, BLOCK)
+            cells = _add_drafts(cells, first + tl.arange(0, BLOCK), row, offset, drafts_ptr)
+            values = penalised(values, cells, repetition, presence, frequency)
+    return values
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def penalised(values, cells, repetition, presence, frequency):  # type: ignore[no-untyped-def]
+    """Float32 values after the penalties that their cells call for."""
+    repeated = tl.where(values > 0, tl.div_rn(values, repetition), values * repetition)
+    values = tl.where(cells != 0, repeated, values)
+    count = cells >> 1
+    # Fused on purpose, so that every kernel rounds alike whatever the compiler would have contracted.
+    values = tl.fma(count.to(tl.float32), -frequency, values)
+    return tl.where(count > 0, values - presence, values)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _look_up(table_ptr, base_ptr, cells_ptr, slot, first, num_pages, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    page = first // _PAGE + tl.arange(0, BLOCK // _PAGE)
+    row_ptr = table_ptr + slot.to(tl.int64) * num_pages
+    place = tl.load(row_ptr + page, mask=page < num_pages, other=0).to(tl.int32)
+    cells = tl.zeros((BLOCK // _PAGE, _PAGE), dtype=cells_ptr.dtype.element_ty)
+    if tl.max(place, axis=0) > 0:
+        index = (tl.load(base_ptr + slot) + place - 1).to(tl.int64) * _PAGE
+        lanes = index[:, None] + tl.arange(0, _PAGE)[None, :]
+        cells = tl.load(cells_ptr + lanes, mask=(place > 0)[:, None], other=0)
+    return tl.reshape(cells, (BLOCK,))
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _add_drafts(cells, tokens, row, offset, drafts_ptr):  # type: ignore[no-untyped-def]
+    for before in range(1, offset + 1):
+        cells += 2 * (tokens == tl.load(drafts_ptr + row - before)).to(tl.int32)
+    return cells
