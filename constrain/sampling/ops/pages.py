@@ -1,6 +1,7 @@
 """Numbers by (slot, token) for the few tokens of a vocabulary that have one."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -27,3 +28,52 @@ class Pages:
     def tile_arguments(self) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
         """What a kernel needs to look numbers up: table, base, used, cells."""
         return self.table, self.base, self.used, self.cells
+
+
+def add_(
+    pages: Pages,  # of int32, changed in place
+    updates: torch.Tensor,  # [B, 1 + T] int32, T <= 64: a slot and tokens of it, -1 for none; no slot twice
+    amount: int,
+) -> None:
+    """Add ``amount`` to the number of each token, as often as it stands there; one launch, nothing read back.
+
+    The region of each slot in the pool must have room for the pages that its tokens touch first.
+    """
+    if pages.cells.device.type == "cuda":
+        _add_triton(pages, updates, amount)
+    else:
+        _add_torch(pages, updates, amount)
+
+
+def _add_torch(pages: Pages, updates: torch.Tensor, amount: int) -> None:
+    tokens = updates[:, 1:].long()
+    num_pages = pages.table.shape[1]
+    valid = (tokens >= 0) & (tokens < num_pages * PAGE)
+    key = (updates[:, :1].long() * num_pages + tokens // PAGE)[valid]  # slot and page in one number
+    slot, table = key // num_pages, pages.table.view(-1)
+    made = torch.unique(key[table[key] == 0])  # in order, so those of a slot stand together
+    slot_made = made // num_pages
+    place = pages.used[slot_made] + torch.arange(len(made)) - torch.searchsorted(slot_made, slot_made) + 1
+    table[made] = place.to(torch.int16)
+    pages.numbers[pages.base[slot_made] + place - 1] = (made % num_pages).to(torch.int32)
+    pages.used.index_add_(0, slot_made, torch.ones_like(slot_made, dtype=torch.int32))
+    index = (pages.base[slot] + table[key] - 1).long() * PAGE + tokens[valid] % PAGE
+    pages.cells.view(-1).index_add_(0, index, torch.full_like(index, amount, dtype=pages.cells.dtype))
+
+
+def _add_triton(pages: Pages, updates: torch.Tensor, amount: int) -> None:
+    from constrain.sampling.ops._pages_kernel import add_kernel
+
+    num_tokens = updates.shape[1] - 1
+    kernel: Any = add_kernel
+    kernel[(len(updates),)](
+        updates,
+        updates.stride(0),
+        num_tokens,
+        amount,
+        *pages.tile_arguments,
+        pages.numbers,
+        pages.table.shape[1],
+        BLOCK=1 << max(num_tokens - 1, 1).bit_length(),
+        num_warps=1,
+    )
