@@ -37,8 +37,7 @@ def add_kernel(  # type: ignore[no-untyped-def]
     first = new * (made_before == 0).to(tl.int32)
     used = tl.load(used_ptr + slot)
     made = (used + tl.cumsum(first, axis=0)) * first
-    # The place of a lane's page stands in the lane that makes it; a reduction over rows reads it as columns.
-    place += tl.sum(same * tl.reshape(made, (1, BLOCK)), axis=1)
+    place += tl.sum(same * made[None, :], axis=1)
     index = (tl.load(base_ptr + slot) + place - 1).to(tl.int64)
     tl.store(page_ptr, place.to(tl.int16), mask=first != 0)
     tl.store(numbers_ptr + index, page, mask=first != 0)

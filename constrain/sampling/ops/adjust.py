@@ -62,7 +62,7 @@ def adjust_(
     Raises ``InvalidInputError`` where shape, dtype or device do not fit.
     """
     _check(logits, adjustments, rows)
-    run = _adjust_triton if logits.device.type == "cuda" else _adjust_torch
+    run = _adjust_triton if logits.device.type == "cuda" and logits.stride(1) == 1 else _adjust_torch
     if bias and adjustments.bias is not None:
         run(logits, adjustments, adjustments.bias, rows)
     if penalties and adjustments.counts is not None:
@@ -117,7 +117,7 @@ def _with_drafts(
     draft = rows.drafts[drafted - before]
     drafted, draft = drafted[draft >= 0], draft[draft >= 0]
     width = int(torch.cat([token, draft]).max()) + 1 if len(token) + len(draft) else 1
-    key, place = torch.cat([row * width + token, drafted * width + draft]).unique(return_inverse=True)
+    key, place = torch.unique(torch.cat([row * width + token, drafted * width + draft]), return_inverse=True)
     cells = torch.cat([cell, torch.full_like(draft, 2, dtype=cell.dtype)])
     summed = torch.zeros(len(key), dtype=cell.dtype, device=cell.device).index_add_(0, place, cells)
     return key // width, key % width, summed
