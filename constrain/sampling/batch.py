@@ -23,7 +23,7 @@ class SlotRequest:
 
 
 class PersistentBatch:
-    """A place for each of ``num_slots`` requests. The table on the device changes only where a request comes or goes."""
+    """A place for each of ``num_slots`` requests. The table on the device changes only where a request comes."""
 
     def __init__(self, vocab_size: int, num_slots: int, device: torch.device | str) -> None:
         self.vocab_size = vocab_size

@@ -57,9 +57,7 @@ def _named(name: str, found: dict[str, EntryPoint]) -> Any:
         return found[name].load()
     module, colon, path = name.partition(":")
     if not colon or not module or not path:
-        raise LookupError(
-            f"no entry point of {GROUP} has this name ({sorted(found)}); want one of them or module:Class"
-        )
+        raise LookupError(f"no entry point of {GROUP} has this name ({sorted(found)}); want one, or module:Class")
     value: Any = importlib.import_module(module)
     for part in path.split("."):
         value = getattr(value, part)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from constrain.errors import InvalidInputError, ProcessorError
+from constrain.errors import ProcessorError
 from constrain.sampling.params import SamplingParams
 
 
@@ -126,11 +126,9 @@ def _run_rows_(
 
 def _checked(result: object, logits: torch.Tensor) -> torch.Tensor:
     if not isinstance(result, torch.Tensor):
-        raise InvalidInputError(
-            f"it returned {type(result).__name__}; want the logits, also where they changed in place"
-        )
+        raise ValueError(f"it returned {type(result).__name__}; want the logits, also where they changed in place")
     if result.shape != logits.shape or not result.is_floating_point():
-        raise InvalidInputError(
+        raise ValueError(
             f"it returned {result.dtype} {tuple(result.shape)}; want floating logits {tuple(logits.shape)}"
         )
     return result

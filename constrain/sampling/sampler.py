@@ -10,7 +10,7 @@ import torch
 from constrain.errors import InvalidInputError, ProcessorError
 from constrain.sampling.adapters import RequestFunctions
 from constrain.sampling.batch import PersistentBatch, SlotRequest, at_temperature_one
-from constrain.sampling.ops.adjust import adjust_
+from constrain.sampling.ops.adjust import Adjustments, adjust_
 from constrain.sampling.ops.bitmask import apply_bitmask_
 from constrain.sampling.ops.draw import draw_inverse
 from constrain.sampling.ops.truncate import truncate_
@@ -20,8 +20,9 @@ from constrain.sampling.pipeline import Pipeline
 from constrain.sampling.processor_set import ProcessorSet
 from constrain.sampling.processors import LogitsProcessor
 from constrain.sampling.restrictions import Restrictions, resolve
-from constrain.sampling.rows import Rows
+from constrain.sampling.rows import DeviceRows, Rows
 from constrain.sampling.status import RowStatus
+from constrain.sampling.table import Features, SlotTable
 from constrain.sampling.uniform import Purpose, uniforms
 
 __all__ = ["RowStatus", "Sampled", "Sampler", "sample"]
@@ -41,8 +42,8 @@ class Sampler:
     """Draws tokens for the requests of up to ``num_slots`` slots. Used by one thread, on one stream.
 
     A request is checked by ``resolve`` when it is made, takes a slot with ``add`` and frees it with ``remove``. In each
-    step every row's bits are taken out of the host's mask by ``restrict_`` (where ``needs_mask``), ``sample`` draws, and
-    ``commit`` tells what became output; ``rewind`` takes committed tokens back.
+    step every row's bits are taken out of the host's mask by ``restrict_`` (where ``needs_mask``), ``sample`` draws,
+    and ``commit`` tells what became output; ``rewind`` takes committed tokens back.
 
     The order, for every row, whether it draws or verifies a draft: mask (grammar, allowed ids, bad words, minimum
     length, bias of -inf), logit bias, processors that can move the argmax, penalties, argmax of greedy rows,
@@ -184,11 +185,21 @@ class Sampler:
             unmasked = sorted(slot for slot in set(rows.slots) if self.needs_mask(slot))
             if unmasked:
                 raise InvalidInputError(
-                    f"bitmask=None, but the requests in slots {unmasked} forbid tokens; fill a mask and restrict_ its rows"
+                    f"bitmask=None, but the requests in slots {unmasked} forbid tokens; fill a mask, restrict_ its rows"
                 )
 
 
-def _sample_rows(logits, table, rows, features, *, bitmask=None, adjustments=None, vocab_size=None):  # type: ignore
+def _sample_rows(
+    logits: torch.Tensor,
+    table: SlotTable,
+    rows: DeviceRows,
+    features: Features,
+    *,
+    bitmask: torch.Tensor | None = None,
+    adjustments: Adjustments | None = None,
+    vocab_size: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Until the fused pass is here."""
     logits = logits[:, :vocab_size].to(torch.float32, copy=True)
     if bitmask is not None:
         apply_bitmask_(logits, bitmask)
@@ -200,6 +211,8 @@ def _sample_rows(logits, table, rows, features, *, bitmask=None, adjustments=Non
     tokens = logits.argmax(dim=1)
     temperature = table.temperature[rows.slots]
     drawn = (temperature > 0).nonzero()[:, 0]
+    if not len(drawn):
+        return tokens, status
     slots = rows.slots[drawn]
     x = logits[drawn]
     x = (x - x.amax(dim=1, keepdim=True)) / temperature[drawn, None]

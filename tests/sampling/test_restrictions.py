@@ -70,7 +70,7 @@ def test_a_bad_word_that_has_no_tokens_is_refused_and_named() -> None:
     def fails(text: str) -> list[int]:
         raise VocabularyError("no")
 
-    with pytest.raises(InvalidInputError, match="bad_words.*'é'"):
+    with pytest.raises(InvalidInputError, match=r"bad_words.*'é'"):
         resolve(SamplingParams(bad_words=["é"]), SIZE, [STOP], fails)
     only_bare = resolve(
         SamplingParams(bad_words=["a"]), SIZE, [STOP], lambda text: fails(text) if " " in text else spelled(text)
