@@ -95,6 +95,10 @@ class NonFiniteLogitsError(SourceError):
     """A row of logits held NaN or +inf, so that nothing could be drawn from it."""
 
 
+class ProcessorError(ConstrainError):
+    """A logits processor raised, or returned something other than logits; the cause is attached."""
+
+
 class DeadEndError(ConstrainError):
     """No token of the vocabulary continues the text that the constraint asks for."""
 

@@ -3,6 +3,7 @@
 import argparse
 import sys
 import time
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import Any
 
@@ -30,6 +31,14 @@ examples:
   constrain generate --choice yes --choice no --prompt "Is the sky blue?" --model ./Qwen3-0.6B --device cuda
 """
 
+_SAMPLING: tuple[tuple[str, Callable[[str], Any], str], ...] = (
+    ("temperature", float, "0 is greedy"),
+    ("top_k", int, "keep the K most probable tokens"),
+    ("top_p", float, "keep the smallest set of tokens with this mass"),
+    ("max_tokens", int, "the most tokens to write"),
+    ("seed", int, "repeats a run"),
+)
+
 
 def add_parser(subparsers: Any) -> None:
     """Describe the command."""
@@ -42,13 +51,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--quiet", action="store_true", help="report errors only")
     defaults = SamplingParams()
     sampling = parser.add_argument_group("sampling")
-    for field, kind, meaning in (
-        ("temperature", float, "0 is greedy"),
-        ("top_k", int, "keep the K most probable tokens"),
-        ("top_p", float, "keep the smallest set of tokens with this mass"),
-        ("max_tokens", int, "the most tokens to write"),
-        ("seed", int, "repeats a run"),
-    ):
+    for field, kind, meaning in _SAMPLING:
         default = getattr(defaults, field)
         shown = "a fresh one" if default is None else default
         option = "--" + field.replace("_", "-")
@@ -60,7 +63,7 @@ def add_parser(subparsers: Any) -> None:
 @exits
 def run(arguments: argparse.Namespace) -> int:
     """Generate; 0 where there is a value."""
-    sampling = {name: getattr(arguments, name) for name in SamplingParams.__dataclass_fields__}
+    sampling = {name: getattr(arguments, name) for name, *_ in _SAMPLING}
     SamplingParams(**sampling)  # what is wrong is said before the model is loaded
     if arguments.schema == "-" and arguments.prompt is None:
         raise InvalidInputError("the schema and the prompt cannot both come from standard input: give --prompt")

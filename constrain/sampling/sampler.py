@@ -1,24 +1,227 @@
-"""From masked logits to one token and one status a row."""
+"""The sampler: logits of the rows of a step in, a token and a status for each row out."""
 
-from collections.abc import Sequence
-from enum import IntEnum
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import torch
 
+from constrain.errors import InvalidInputError, ProcessorError
+from constrain.sampling.adapters import RequestFunctions
+from constrain.sampling.batch import PersistentBatch, SlotRequest, at_temperature_one
+from constrain.sampling.ops.adjust import Adjustments, adjust_
+from constrain.sampling.ops.bitmask import apply_bitmask_
 from constrain.sampling.ops.draw import draw_inverse
 from constrain.sampling.ops.truncate import truncate_
 from constrain.sampling.params import SamplingParams
+from constrain.sampling.penalties import PenaltyState
+from constrain.sampling.pipeline import Pipeline
+from constrain.sampling.processor_set import ProcessorSet
+from constrain.sampling.processors import LogitsProcessor
+from constrain.sampling.restrictions import Restrictions, resolve
+from constrain.sampling.rows import DeviceRows, Rows
+from constrain.sampling.status import RowStatus
+from constrain.sampling.table import Features, SlotTable
 from constrain.sampling.uniform import Purpose, uniforms
 
+__all__ = ["RowStatus", "Sampled", "Sampler", "sample"]
 
-class RowStatus(IntEnum):
-    """Whether a token could be taken from a row."""
 
-    OK = 0
-    EMPTY = 1
-    """Every logit is -inf."""
-    NOT_FINITE = 2
-    """A logit is NaN or +inf."""
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """What came of N rows."""
+
+    tokens: torch.Tensor  # [N] int64 on the device; means nothing where the status is not OK
+    status: torch.Tensor  # [N] int64 of RowStatus on the device
+    errors: Mapping[int, ProcessorError]
+    """Of the rows that a processor failed on, by row."""
+
+
+class Sampler:
+    """Draws tokens for the requests of up to ``num_slots`` slots. Used by one thread, on one stream.
+
+    A request is checked by ``resolve`` when it is made, takes a slot with ``add`` and frees it with ``remove``. In each
+    step every row's bits are taken out of the host's mask by ``restrict_`` (where ``needs_mask``), ``sample`` draws,
+    and ``commit`` tells what became output; ``rewind`` takes committed tokens back.
+
+    The order, for every row, whether it draws or verifies a draft: mask (grammar, allowed ids, bad words, minimum
+    length, bias of -inf), logit bias, processors that can move the argmax, penalties, argmax of greedy rows,
+    temperature, min-p, processors that keep the argmax, top-k, top-p, draw.
+    """
+
+    def __init__(
+        self,
+        vocab_size: int,
+        num_slots: int,
+        device: torch.device | str = "cpu",
+        *,
+        processors: Sequence[LogitsProcessor] = (),
+    ) -> None:
+        self.vocab_size = vocab_size
+        self.device = torch.device(device)
+        self._batch = PersistentBatch(vocab_size, num_slots, self.device)
+        self._penalties = PenaltyState(num_slots, vocab_size, self.device)
+        self._processors = ProcessorSet([*processors, RequestFunctions()], vocab_size, num_slots, self.device)
+        self._pipeline = Pipeline(self._batch, self._penalties, self._processors)
+
+    def resolve(
+        self, params: SamplingParams, *, stop_token_ids: Collection[int], tokenize: Callable[[str], Sequence[int]]
+    ) -> Restrictions:
+        """Check what only this sampler can: ids against the vocabulary, and ``extra`` against the processors.
+
+        ``stop_token_ids`` are the vocabulary's; ``tokenize`` gives the tokens that write a text, without special ones.
+        Raises ``InvalidInputError``.
+        """
+        self._processors.check(params)
+        return resolve(params, self.vocab_size, stop_token_ids, tokenize)
+
+    def add(
+        self,
+        slot: int,
+        params: SamplingParams,
+        seed: int,
+        prompt_ids: Sequence[int],
+        output_ids: Sequence[int],
+        restrictions: Restrictions,
+    ) -> None:
+        """Take a free slot. ``output_ids`` is the caller's live list of committed tokens.
+
+        Raises ``ProcessorError`` where a processor refuses the request; the slot is then free.
+        """
+        request = SlotRequest(params, seed, prompt_ids, output_ids, restrictions)
+        self._batch.add(slot, request)
+        try:
+            self._processors.add(slot, request)
+        except ProcessorError:
+            self._batch.remove(slot)
+            raise
+        finite = {token: bias for token, bias in (params.logit_bias or {}).items() if bias not in (0, float("-inf"))}
+        self._penalties.add(
+            slot,
+            # Prompts may hold ids past the vocabulary, which are never drawn.
+            prompt_ids=[token for token in prompt_ids if token < self.vocab_size] if params.has_penalties else (),
+            output_ids=output_ids,
+            repetition=params.repetition_penalty,
+            presence=params.presence_penalty,
+            frequency=params.frequency_penalty,
+            logit_bias=finite,
+            max_new_tokens=params.max_tokens,
+        )
+
+    def remove(self, slot: int) -> None:
+        """Free a slot."""
+        self._batch.remove(slot)
+        self._penalties.remove(slot)
+        self._processors.remove(slot)
+
+    def needs_mask(self, slot: int) -> bool:
+        """Whether rows of this slot want a mask even where no grammar does, as things stand."""
+        request = self._batch[slot]
+        return request.restrictions.needs_mask(len(request.output_ids))
+
+    def restrict_(
+        self, mask_row: torch.Tensor | npt.NDArray[np.int32], slot: int, draft_prefix: Sequence[int] = ()
+    ) -> bool:
+        """Take from a row [W] of the host's mask, filled by a grammar or with the vocabulary, what the slot forbids.
+
+        ``draft_prefix`` are the drafts that stand before the row. Returns whether the minimum length yielded. May run
+        on another thread, beside the forward pass, while the outputs stand still.
+        """
+        request = self._batch[slot]
+        return request.restrictions.restrict_(mask_row, request.output_ids, draft_prefix)
+
+    def sample(
+        self,
+        logits: torch.Tensor,  # [N, V or more] floating, never changed
+        rows: Rows,  # N
+        bitmask: torch.Tensor | None = None,  # [N, W] int32 on the device
+    ) -> Sampled:
+        """A token for every row; that of a row depends on its request alone, whatever stands beside it."""
+        self._check(logits, rows, bitmask)
+        device_rows = rows.to(self.device)
+        if not self._processors.wants(rows.slots):
+            tokens, status = _sample_rows(
+                logits,
+                self._batch.table,
+                device_rows,
+                self._batch.features,
+                bitmask=bitmask,
+                adjustments=self._penalties.adjustments,
+                vocab_size=self.vocab_size,
+            )
+            return Sampled(tokens, status, {})
+        processed = self._pipeline.run(logits, rows, device_rows, bitmask)
+        table = at_temperature_one(self._batch.table)
+        tokens, status = _sample_rows(processed.scaled, table, device_rows, self._batch.features)
+        return Sampled(tokens, status, processed.errors)
+
+    def process(
+        self,
+        logits: torch.Tensor,  # [N, V or more] floating, never changed
+        rows: Rows,  # N
+        bitmask: torch.Tensor | None = None,  # [N, W] int32 on the device
+    ) -> torch.Tensor:
+        """The distribution that each row is drawn from, as logits [N, V] float32; a greedy row has one token left."""
+        self._check(logits, rows, bitmask)
+        device_rows = rows.to(self.device)
+        processed = self._pipeline.run(logits, rows, device_rows, bitmask)
+        return self._pipeline.truncated(processed, device_rows, one_of_greedy=True)
+
+    def commit(self, slots: Sequence[int], token_ids: Sequence[Sequence[int]]) -> None:
+        """Tokens that have become output, for each slot."""
+        self._penalties.commit(slots, token_ids)
+
+    def rewind(self, slot: int, token_ids: Sequence[int]) -> None:
+        """Tokens that were committed and are output no more."""
+        self._penalties.uncommit(slot, token_ids)
+
+    def _check(self, logits: torch.Tensor, rows: Rows, bitmask: torch.Tensor | None) -> None:
+        if logits.ndim != 2 or logits.shape[0] != len(rows) or logits.shape[1] < self.vocab_size:
+            raise InvalidInputError(
+                f"logits {tuple(logits.shape)}: want [{len(rows)}, {self.vocab_size} or more], one row for each of rows"
+            )
+        if bitmask is None:
+            unmasked = sorted(slot for slot in set(rows.slots) if self.needs_mask(slot))
+            if unmasked:
+                raise InvalidInputError(
+                    f"bitmask=None, but the requests in slots {unmasked} forbid tokens; fill a mask, restrict_ its rows"
+                )
+
+
+def _sample_rows(
+    logits: torch.Tensor,
+    table: SlotTable,
+    rows: DeviceRows,
+    features: Features,
+    *,
+    bitmask: torch.Tensor | None = None,
+    adjustments: Adjustments | None = None,
+    vocab_size: int | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Until the fused pass is here."""
+    logits = logits[:, :vocab_size].to(torch.float32, copy=True)
+    if bitmask is not None:
+        apply_bitmask_(logits, bitmask)
+    if adjustments is not None:
+        adjust_(logits, adjustments, rows)
+    maximum = logits.amax(dim=1)
+    status = torch.where(maximum == float("-inf"), int(RowStatus.EMPTY), int(RowStatus.OK))
+    status[torch.isnan(maximum) | (maximum == float("inf"))] = int(RowStatus.NOT_FINITE)
+    tokens = logits.argmax(dim=1)
+    temperature = table.temperature[rows.slots]
+    drawn = (temperature > 0).nonzero()[:, 0]
+    if not len(drawn):
+        return tokens, status
+    slots = rows.slots[drawn]
+    x = logits[drawn]
+    x = (x - x.amax(dim=1, keepdim=True)) / temperature[drawn, None]
+    x.masked_fill_(torch.exp(x) < table.min_p[slots, None], float("-inf"))
+    k = table.top_k[slots].long()
+    x = truncate_(x, torch.where(k == 0, x.shape[1], k), table.top_p[slots])
+    u = uniforms([s % 2**64 for s in table.seed[slots].tolist()], rows.output_indices[drawn].tolist(), Purpose.DRAW)
+    tokens[drawn] = draw_inverse(x, u)
+    return tokens, status
 
 
 def sample(

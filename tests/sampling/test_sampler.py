@@ -1,9 +1,13 @@
 """One token and one status a row, whatever stands beside it."""
 
+import pytest
 import torch
 
+from constrain.errors import InvalidInputError
 from constrain.sampling.params import SamplingParams
-from constrain.sampling.sampler import RowStatus, sample
+from constrain.sampling.rows import Rows
+from constrain.sampling.sampler import RowStatus, Sampler, sample
+from tests.sampling.requests import Running, rows_of, start
 
 GREEDY = SamplingParams(temperature=0)
 
@@ -41,8 +45,8 @@ def test_a_row_does_not_depend_on_its_batch() -> None:
     seeds, indices = list(range(64)), [row * 3 for row in range(64)]
     together = sample(logits.clone(), params, seeds, indices)[0].tolist()
     for size in (1, 8):
-        for start in range(0, 64, size):
-            part = slice(start, start + size)
+        for first in range(0, 64, size):
+            part = slice(first, first + size)
             alone = sample(logits[part].clone(), params[part], seeds[part], indices[part])[0].tolist()
             assert alone == together[part]
 
@@ -65,3 +69,56 @@ def test_masked_tokens_are_never_drawn() -> None:
     logits[:, [3, 555]] = torch.tensor([1.0, 1.5])
     tokens = sample(logits, [SamplingParams(temperature=3.0)] * 500, [4] * 500, range(500))[0]
     assert set(tokens.tolist()) == {3, 555}
+
+
+def test_a_request_that_forbids_tokens_is_not_sampled_without_a_mask() -> None:
+    sampler = Sampler(64, 2)
+    request = Running(1, SamplingParams(min_tokens=2))
+    start(sampler, [request])
+    with pytest.raises(InvalidInputError, match=r"slots \[1\]"):
+        sampler.sample(torch.zeros(1, 64), rows_of([request]))
+    request.output += [5, 5]
+    sampler.sample(torch.zeros(1, 64), rows_of([request]))
+
+
+def test_a_slot_is_taken_once_and_freed_for_the_next() -> None:
+    sampler = Sampler(64, 2)
+    first, second = Running(0, SamplingParams(logit_bias={7: 50.0})), Running(0, SamplingParams())
+    start(sampler, [first])
+    with pytest.raises(InvalidInputError, match="slot 0"):
+        start(sampler, [second])
+    assert sampler.sample(torch.zeros(1, 64), rows_of([first])).tokens.tolist() == [7]
+    sampler.remove(0)
+    start(sampler, [second])
+    tokens = {int(sampler.sample(torch.zeros(1, 64), Rows.without_drafts([0], [i])).tokens) for i in range(20)}
+    assert len(tokens) > 5
+
+
+def test_logits_of_another_shape_are_refused() -> None:
+    sampler = Sampler(64, 2)
+    request = Running(0, SamplingParams())
+    start(sampler, [request])
+    for shape in ((1, 63), (2, 64), (64,)):
+        with pytest.raises(InvalidInputError, match="want"):
+            sampler.sample(torch.zeros(shape), rows_of([request]))
+
+
+def test_prompts_may_hold_ids_past_the_vocabulary() -> None:
+    sampler = Sampler(64, 2)
+    request = Running(0, SamplingParams(temperature=0, repetition_penalty=2.0), prompt=[70, 5])
+    start(sampler, [request])
+    logits = torch.zeros(1, 80)
+    logits[0, [5, 6, 70]] = torch.tensor([1.5, 1.0, 9.0])
+    assert sampler.sample(logits, rows_of([request])).tokens.tolist() == [6]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_logits_of_every_floating_dtype_are_read_and_left_alone(dtype: torch.dtype) -> None:
+    sampler = Sampler(64, 1)
+    request = Running(0, SamplingParams(top_k=5, presence_penalty=1.0, logit_bias={3: 1.0}), output=[4])
+    start(sampler, [request])
+    logits = torch.randn(1, 64, generator=torch.Generator().manual_seed(2)).to(dtype)
+    before = logits.clone()
+    token = sampler.sample(logits, rows_of([request])).tokens
+    assert torch.equal(token, sampler.sample(logits.float(), rows_of([request])).tokens)
+    assert torch.equal(logits, before)

@@ -1,0 +1,85 @@
+"""Processing in full, step by step: for processors, and for those who want the logits and not only a token."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+
+from constrain.errors import ProcessorError
+from constrain.sampling.batch import PersistentBatch
+from constrain.sampling.ops.adjust import adjust_
+from constrain.sampling.ops.bitmask import apply_bitmask_
+from constrain.sampling.ops.truncate import truncate_
+from constrain.sampling.penalties import PenaltyState
+from constrain.sampling.processor_set import ProcessorSet, views_of
+from constrain.sampling.rows import DeviceRows, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Processed:
+    """Logits on their way, float32 [N, V] each."""
+
+    penalised: torch.Tensor  # after penalties
+    scaled: torch.Tensor  # of drawn rows after temperature, min-p and every processor; of greedy rows as penalised
+    errors: Mapping[int, ProcessorError]
+
+
+class Pipeline:
+    """Everything before the draw, written out; ``ops.fused`` does the same in one pass where no processor runs."""
+
+    def __init__(self, batch: PersistentBatch, penalties: PenaltyState, processors: ProcessorSet) -> None:
+        self._batch = batch
+        self._penalties = penalties
+        self._processors = processors
+
+    def run(
+        self,
+        logits: torch.Tensor,  # [N, V or more] floating, never changed
+        rows: Rows,
+        device_rows: DeviceRows,
+        bitmask: torch.Tensor | None,  # [N, W] int32
+    ) -> Processed:
+        """Mask, bias, processors, penalties, temperature, min-p, processors."""
+        errors: dict[int, ProcessorError] = {}
+        changed = logits[:, : self._batch.vocab_size].to(torch.float32, copy=True)
+        _forbid_(changed, bitmask)
+        adjustments = self._penalties.adjustments
+        if adjustments is not None:
+            adjust_(changed, adjustments, device_rows, penalties=False)
+        if self._processors.wants(rows.slots, keeping_argmax=False):
+            errors |= self._processors.run_(changed, views_of(self._batch, rows), keeping_argmax=False)
+            _forbid_(changed, bitmask)  # whatever they did
+        if adjustments is not None:
+            adjust_(changed, adjustments, device_rows, bias=False)
+        scaled = self._scaled(changed, device_rows)
+        if self._processors.wants(rows.slots, keeping_argmax=True):
+            errors |= self._processors.run_(scaled, views_of(self._batch, rows), keeping_argmax=True)
+            _forbid_(scaled, bitmask)
+        return Processed(changed, scaled, errors)
+
+    def truncated(self, processed: Processed, rows: DeviceRows, *, one_of_greedy: bool) -> torch.Tensor:
+        """After top-k and top-p [N, V]; greedy rows as penalised, or with only their token left."""
+        logits, slots = processed.scaled.clone(), rows.slots
+        width = logits.shape[1]
+        is_greedy = self._batch.table.temperature[slots] == 0
+        top_k = self._batch.table.top_k[slots].long()
+        top_k = torch.where(is_greedy | (top_k == 0), width, top_k)
+        if one_of_greedy:
+            top_k = torch.where(is_greedy, 1, top_k)  # ties by lowest id, as the argmax
+        return truncate_(logits, top_k, torch.where(is_greedy, 1.0, self._batch.table.top_p[slots]))
+
+    def _scaled(self, logits: torch.Tensor, rows: DeviceRows) -> torch.Tensor:
+        temperature = self._batch.table.temperature[rows.slots][:, None]
+        min_p = self._batch.table.min_p[rows.slots][:, None]
+        maximum = logits.amax(dim=1, keepdim=True)
+        # Rows that are empty or not finite stay as they are, so that their status is seen.
+        is_drawn = (temperature > 0) & torch.isfinite(maximum)
+        # The maximum goes first: a logit of -3e38, which some models give to what they forbid, must not overflow.
+        scaled = (logits - maximum) / torch.where(temperature > 0, temperature, 1.0)
+        scaled.masked_fill_(torch.exp(scaled) < min_p, float("-inf"))
+        return torch.where(is_drawn, scaled, logits)
+
+
+def _forbid_(logits: torch.Tensor, bitmask: torch.Tensor | None) -> None:
+    if bitmask is not None:
+        apply_bitmask_(logits, bitmask)
