@@ -37,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "source": {"errors"},
     "schema": {"errors", "grammar_spec", "grammar"},
     "sampling": {"errors"},
+    "spec": {"errors", "vocabulary", "grammar", "bitmask", "source", "sampling"},
     "request": {"errors", "grammar", "grammar_spec", "sampling"},
     "result": {"errors"},
     "backends": {*CORE},

@@ -1,0 +1,1 @@
+"""Speculative decoding: drafts, their masks and their verification. Knows nothing of engines and requests."""

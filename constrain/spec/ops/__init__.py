@@ -1,0 +1,1 @@
+"""Verification of drafts on tensors: Triton kernels beside their meaning in plain torch."""

@@ -1,0 +1,94 @@
+"""What the kernels of this folder share, in Triton."""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def uniform53(seed, index, purpose):  # type: ignore[no-untyped-def]
+    """``constrain.sampling.uniform.uniforms`` for one row: Philox4x32-10, 53 bits, float64 in [0, 1)."""
+    low = tl.full((), 0xFFFFFFFF, tl.uint64)
+    m0 = tl.full((), 0xD2511F53, tl.uint64)
+    m1 = tl.full((), 0xCD9E8D57, tl.uint64)
+    w0 = tl.full((), 0x9E3779B9, tl.uint64)
+    w1 = tl.full((), 0xBB67AE85, tl.uint64)
+    index = index.to(tl.uint64)
+    seed = seed.to(tl.uint64)
+    c0 = index & low
+    c1 = index >> 32
+    c2 = tl.full((), 0, tl.uint64) + purpose.to(tl.uint64)
+    c3 = tl.full((), 0, tl.uint64)
+    k0 = seed & low
+    k1 = seed >> 32
+    for _ in tl.static_range(10):
+        product0 = c0 * m0
+        product1 = c2 * m1
+        c0 = (product1 >> 32) ^ c1 ^ k0
+        c1 = product1 & low
+        c2 = (product0 >> 32) ^ c3 ^ k1
+        c3 = product0 & low
+        k0 = (k0 + w0) & low
+        k1 = (k1 + w1) & low
+    return ((c0 << 21) | (c1 >> 11)).to(tl.float64) * 1.1102230246251565e-16  # 2**-53
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def residual_weights(  # type: ignore[no-untyped-def]
+    logits_row,
+    draft_row,
+    offsets,
+    vocab_size,
+    maximum,
+    total,
+    draft_maximum,
+    draft_total,
+    draft_id,
+    scale,
+    draft_width,  # V, or 0 to leave the draft out
+    DRAFT_KIND: tl.constexpr,  # 0 a certain token, 1 probabilities, 2 logits
+):
+    """max(scale * p - q, 0) times the sum of the target's weights, float32; without a draft just the weights."""
+    inside = offsets < vocab_size
+    live = offsets < draft_width
+    x = tl.load(logits_row + offsets, mask=inside, other=float("-inf")).to(tl.float32)
+    weights = tl.where(x == float("-inf"), 0.0, tl.exp(x - maximum))
+    if DRAFT_KIND == 0:
+        q = (live & (offsets == draft_id)).to(tl.float32)
+    elif DRAFT_KIND == 1:
+        q = tl.load(draft_row + offsets, mask=live, other=0.0).to(tl.float32)
+    else:
+        y = tl.load(draft_row + offsets, mask=live, other=float("-inf")).to(tl.float32)
+        q = tl.where(y == float("-inf"), 0.0, tl.exp(y - draft_maximum)) / draft_total
+    return tl.maximum(scale * weights - q * total, 0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def pick_block(sums, target, NUM_BLOCKS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The first block whose cumulated float64 sum exceeds ``target``, or the last with a weight; the sum before it."""
+    blocks = tl.arange(0, NUM_BLOCKS)
+    ends = tl.cumsum(sums, axis=0)
+    first = tl.min(tl.where((ends > target) & (sums > 0), blocks, NUM_BLOCKS), axis=0)
+    last = tl.max(tl.where(sums > 0, blocks, 0), axis=0)
+    block = tl.where(first == NUM_BLOCKS, last, first)
+    return block, tl.sum(tl.where(blocks < block, sums, 0.0), axis=0)
+
+
+@triton.jit
+def pick_token(weights, offsets, before, target):  # type: ignore[no-untyped-def]
+    """The first token with a weight whose cumulated sum exceeds ``target``, or the last with a weight; -1 for none."""
+    ends = before + tl.cumsum(weights.to(tl.float64), axis=0)
+    first = tl.min(tl.where((ends > target) & (weights > 0), offsets, 2147483647), axis=0)
+    last = tl.max(tl.where(weights > 0, offsets, -1), axis=0)
+    return tl.where(first == 2147483647, last, first)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def write_tokens(  # type: ignore[no-untyped-def]
+    tokens_row, num_accepted_ptr, draft_ids, num_accepted, token, max_drafts, WIDTH: tl.constexpr
+):
+    """The accepted draft tokens, the token behind them, -1 behind that."""
+    places = tl.arange(0, WIDTH)
+    drafts = tl.load(draft_ids + places, mask=places < num_accepted, other=-1)
+    tokens = tl.where(places < num_accepted, drafts, tl.where(places == num_accepted, token.to(tl.int64), -1))
+    tl.store(tokens_row + places, tokens, mask=places <= max_drafts)
+    tl.store(num_accepted_ptr, num_accepted.to(tl.int64))
