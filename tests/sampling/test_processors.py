@@ -1,0 +1,184 @@
+"""Processors: told of requests, run where they are wanted, and failing alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+
+from constrain.errors import InvalidInputError, ProcessorError
+from constrain.sampling.params import SamplingParams
+from constrain.sampling.processors import LogitsProcessor, RowProcessor, RowView
+from constrain.sampling.sampler import Sampler
+from tests.sampling.requests import Running, drawn, masks, rows_of, start
+
+SIZE = 64
+
+
+class Recorder(LogitsProcessor):
+    """Serves requests that have ``extra={"lift": token}``: lifts the token, and writes down what it is told."""
+
+    extra_fields = frozenset({"lift"})
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+        self.tokens: dict[int, int] = {}
+        self.seen: list[tuple[int, int, list[int]]] = []
+
+    def setup(self, vocab_size: int, num_slots: int, device: torch.device) -> None:
+        self.told.append(("setup", vocab_size, num_slots, device.type))
+
+    def check(self, params: SamplingParams) -> None:
+        if (params.extra or {}).get("lift") == "bad":
+            raise InvalidInputError("lift='bad': want a token")
+
+    def add(self, slot: int, params: SamplingParams, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> bool:
+        self.told.append(("add", slot))
+        self.tokens[slot] = (params.extra or {}).get("lift", -1)
+        return self.tokens[slot] >= 0
+
+    def remove(self, slot: int) -> None:
+        self.told.append(("remove", slot))
+
+    def process(self, logits: torch.Tensor, rows: Sequence[RowView]) -> torch.Tensor:
+        for index, row in enumerate(rows):
+            self.seen.append((row.slot, row.offset, row.written_ids))
+            logits[index, self.tokens[row.slot]] = 1e4
+        return logits
+
+
+class Failing(LogitsProcessor):
+    """Raises for all rows at once."""
+
+    def add(self, slot: int, params: SamplingParams, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> bool:
+        if slot == 3:
+            raise KeyError("no room")
+        return slot == 1
+
+    def process(self, logits: torch.Tensor, rows: Sequence[RowView]) -> torch.Tensor:
+        logits.fill_(float("nan"))
+        raise RuntimeError("broken")
+
+
+class FailingRow(RowProcessor):
+    """Raises for the row of slot 1."""
+
+    def add(self, slot: int, params: SamplingParams, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> bool:
+        return True
+
+    def process_row(self, logits: torch.Tensor, row: RowView) -> torch.Tensor:
+        if row.slot == 1:
+            raise RuntimeError("broken")
+        return torch.where(torch.arange(len(logits)) == row.slot, 100.0, logits)
+
+
+class Returning(LogitsProcessor):
+    """Returns what it was made with."""
+
+    def __init__(self, result: Any) -> None:
+        self.result = result
+
+    def add(self, slot: int, params: SamplingParams, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> bool:
+        return True
+
+    def process(self, logits: torch.Tensor, rows: Sequence[RowView]) -> torch.Tensor:
+        return self.result  # type: ignore[no-any-return]
+
+
+def test_a_processor_is_told_of_requests_and_sees_only_the_rows_that_it_wants() -> None:
+    recorder = Recorder()
+    sampler = Sampler(SIZE, 4, processors=[recorder])
+    wants = Running(2, SamplingParams(extra={"lift": 9}), output=[5], drafts=[9, 9])
+    other = Running(0, SamplingParams())
+    start(sampler, [wants, other])
+    tokens = drawn(sampler, [other, wants], torch.zeros(4, SIZE)).tokens.tolist()
+    assert tokens[1:] == [9, 9, 9]
+    assert recorder.seen == [(2, 0, [5]), (2, 1, [5, 9]), (2, 2, [5, 9, 9])]
+    wants.output.append(9)
+    wants.drafts = []
+    drawn(sampler, [wants], torch.zeros(1, SIZE))
+    assert recorder.seen[-1] == (2, 0, [5, 9]), "the output that it sees is the live one"
+    sampler.remove(2)
+    assert recorder.told == [("setup", SIZE, 4, "cpu"), ("add", 2), ("add", 0), ("remove", 2)]
+    start(sampler, [again := Running(2, SamplingParams())])
+    drawn(sampler, [again], torch.zeros(1, SIZE))
+    assert len(recorder.seen) == 4
+
+
+def test_the_other_rows_of_a_batch_draw_what_they_draw_without_processors() -> None:
+    requests = [Running(slot, SamplingParams(temperature=0.7, top_p=0.9), seed=slot) for slot in range(3)]
+    logits = torch.randn(3, SIZE, generator=torch.Generator().manual_seed(0)) * 3
+    plain, with_processor = Sampler(SIZE, 4), Sampler(SIZE, 4, processors=[Recorder()])
+    start(plain, requests)
+    requests[1].params = SamplingParams(temperature=0.7, top_p=0.9, extra={"lift": 4})
+    start(with_processor, requests)
+    expected, got = drawn(plain, requests, logits).tokens, drawn(with_processor, requests, logits).tokens
+    assert got.tolist() == [expected[0], 4, expected[2]]
+
+
+@pytest.mark.parametrize("keeps_argmax", [False, True])
+def test_what_is_forbidden_stays_forbidden_whatever_a_processor_does(keeps_argmax: bool) -> None:
+    processor = Returning(torch.zeros(1, SIZE))
+    processor.keeps_argmax = keeps_argmax
+    sampler = Sampler(SIZE, 1, processors=[processor])
+    request = Running(0, SamplingParams(allowed_token_ids=[7, 8], logit_bias={8: float("-inf")}))
+    start(sampler, [request])
+    assert drawn(sampler, [request], torch.zeros(1, SIZE)).tokens.tolist() == [7]
+
+
+def test_unknown_extra_fields_and_refused_parameters_are_errors_at_the_door() -> None:
+    sampler = Sampler(SIZE, 1, processors=[Recorder()])
+    for extra, message in (({"lfit": 1}, "lfit.*lift"), ({"lift": "bad"}, "want a token")):
+        with pytest.raises(InvalidInputError, match=message):
+            sampler.resolve(SamplingParams(extra=extra), stop_token_ids=[2], tokenize=lambda text: [1])
+
+
+def test_a_processor_that_fails_for_the_batch_costs_the_rows_that_use_it() -> None:
+    sampler = Sampler(SIZE, 4, processors=[Failing()])
+    requests = [Running(0, SamplingParams()), Running(1, SamplingParams(), drafts=[4])]
+    start(sampler, requests)
+    logits = torch.zeros(3, SIZE)
+    logits[0, 11] = 100.0
+    sampled = drawn(sampler, requests, logits)
+    assert set(sampled.errors) == {1, 2} and sampled.tokens[0] == 11 and sampled.status[0] == 0
+    assert "test_processors:Failing failed: RuntimeError: broken" in str(sampled.errors[1])
+    assert isinstance(sampled.errors[1].__cause__, RuntimeError)
+
+
+def test_a_processor_of_rows_that_fails_costs_its_row() -> None:
+    sampler = Sampler(SIZE, 4, processors=[FailingRow()])
+    requests = [Running(slot, SamplingParams()) for slot in range(3)]
+    start(sampler, requests)
+    sampled = drawn(sampler, requests, torch.zeros(3, SIZE))
+    assert set(sampled.errors) == {1}
+    assert sampled.tokens[[0, 2]].tolist() == [0, 2]
+
+
+def test_a_processor_that_refuses_a_request_leaves_its_slot_free() -> None:
+    recorder = Recorder()
+    sampler = Sampler(SIZE, 4, processors=[recorder, Failing()])
+    with pytest.raises(ProcessorError, match="Failing refused the request: KeyError"):
+        start(sampler, [Running(3, SamplingParams(extra={"lift": 9}))])
+    assert recorder.told[1:] == [("add", 3), ("remove", 3)]
+    with pytest.raises(InvalidInputError, match="slot 3"):
+        sampler.remove(3)
+
+
+@pytest.mark.parametrize("result", [None, torch.zeros(1, SIZE + 1), torch.zeros(1, SIZE, dtype=torch.int64)])
+def test_what_is_not_logits_is_an_error_that_names_the_processor(result: Any) -> None:
+    sampler = Sampler(SIZE, 1, processors=[Returning(result)])
+    request = Running(0, SamplingParams())
+    start(sampler, [request])
+    assert "Returning failed" in str(drawn(sampler, [request], torch.zeros(1, SIZE)).errors[0])
+
+
+def test_a_processor_that_keeps_the_argmax_does_not_see_greedy_rows() -> None:
+    processor = Returning(torch.zeros(1, SIZE))
+    processor.keeps_argmax = True
+    sampler = Sampler(SIZE, 2, processors=[processor])
+    requests = [Running(0, SamplingParams(temperature=0)), Running(1, SamplingParams(top_k=1))]
+    start(sampler, requests)
+    logits = torch.zeros(2, SIZE)
+    logits[:, 30] = 1.0
+    bitmask = masks(sampler, requests, SIZE)[0]
+    assert sampler.sample(logits, rows_of(requests), bitmask).tokens.tolist() == [30, 0]
