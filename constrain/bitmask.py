@@ -1,5 +1,8 @@
 """Host and device memory for the masks of one step."""
 
+import weakref
+from typing import Any
+
 import torch
 
 from constrain.errors import InvalidInputError
@@ -78,3 +81,40 @@ def fill_free_row(bitmask: torch.Tensor, row: int, vocabulary: Vocabulary) -> No
     words[full_words:] = 0
     if rest:
         words[full_words] = (1 << rest) - 1
+
+
+class RowDoor:
+    """Gives the addresses of rows that may be written to, and remembers the last bitmask that it has checked.
+
+    A step fills many rows of one bitmask; the full check costs as much as a quick mask.
+    """
+
+    def __init__(self, num_words: int) -> None:
+        self._num_words = num_words
+        # The reference, the address, the rows and the bytes from row to row; replaced as a whole, for several threads.
+        self._known: tuple[Any, int, int, int] = (lambda: None, 0, 0, 0)
+
+    def row_address(self, bitmask: torch.Tensor, row: int) -> int:
+        """The address of ``bitmask[row]``; ``ValueError`` unless that is W contiguous int32 words on the CPU."""
+        reference, address, num_rows, step = self._known
+        if reference() is not bitmask or bitmask.data_ptr() != address:
+            address, num_rows, step = self._check(bitmask)
+        if not 0 <= row < num_rows:
+            raise InvalidInputError(f"row {row} of a bitmask of {num_rows} rows: want 0 to {num_rows - 1}")
+        return address + row * step
+
+    def _check(self, bitmask: torch.Tensor) -> tuple[int, int, int]:
+        if (
+            bitmask.dtype is not torch.int32
+            or not bitmask.is_cpu
+            or bitmask.ndim != 2
+            or bitmask.shape[1] != self._num_words
+            or (bitmask.stride(1) != 1 and self._num_words > 1)
+        ):
+            raise InvalidInputError(
+                f"a bitmask of {bitmask.dtype} {tuple(bitmask.shape)} on {bitmask.device}: want int32 on the CPU, "
+                f"[N, {self._num_words}] with contiguous rows; TokenBitmask makes one"
+            )
+        address, num_rows, step = bitmask.data_ptr(), bitmask.shape[0], 4 * bitmask.stride(0)
+        self._known = (weakref.ref(bitmask), address, num_rows, step)
+        return address, num_rows, step

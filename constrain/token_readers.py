@@ -27,6 +27,10 @@ class TokenReader(ABC):
         """Ids that are no text."""
 
     @abstractmethod
+    def special_tokens(self) -> dict[str, int]:
+        """The spellings of those of them that have one."""
+
+    @abstractmethod
     def stop_token_ids(self) -> set[int]:
         """Ids that the tokenizer itself says end a text."""
 
@@ -88,6 +92,10 @@ class TransformersReader(TokenReader):
             specials.update(i for piece, i in self._tokenizer.get_vocab().items() if piece in control)
         return specials
 
+    def special_tokens(self) -> dict[str, int]:
+        ids = sorted(self.special_token_ids())
+        return dict(zip(self._tokenizer.convert_ids_to_tokens(ids), ids, strict=True))
+
     def stop_token_ids(self) -> set[int]:
         return as_ids(self._tokenizer.eos_token_id)
 
@@ -123,7 +131,10 @@ class TiktokenReader(TokenReader):
         return [self._bytes_of(i) for i in range(self._tokenizer.n_vocab)]
 
     def special_token_ids(self) -> set[int]:
-        return {self._tokenizer.encode_single_token(token) for token in self._tokenizer.special_tokens_set}
+        return set(self.special_tokens().values())
+
+    def special_tokens(self) -> dict[str, int]:
+        return {token: self._tokenizer.encode_single_token(token) for token in self._tokenizer.special_tokens_set}
 
     def stop_token_ids(self) -> set[int]:
         try:
@@ -154,6 +165,9 @@ class TekkenReader(TokenReader):
     def special_token_ids(self) -> set[int]:
         return set(range(self._tokenizer.num_special_tokens))
 
+    def special_tokens(self) -> dict[str, int]:
+        return {self._tokenizer.id_to_piece(i): i for i in range(self._tokenizer.num_special_tokens)}
+
     def stop_token_ids(self) -> set[int]:
         return {self._tokenizer.eos_id}
 
@@ -172,6 +186,9 @@ class SentencePieceReader(TokenReader):
 
     def special_token_ids(self) -> set[int]:
         return _control_ids(self._tokenizer)
+
+    def special_tokens(self) -> dict[str, int]:
+        return {self._tokenizer.id_to_piece(i): i for i in self.special_token_ids()}
 
     def stop_token_ids(self) -> set[int]:
         return {self._tokenizer.eos_id()} - {-1}

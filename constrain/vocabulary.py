@@ -22,6 +22,8 @@ class Vocabulary:
         Every id that ends an output. At least one. Never text.
     special_token_ids:
         Every other id that is no text (padding, roles, ...). The stop ids are added.
+    special_tokens:
+        The spelling of special tokens, ``{"<think>": 5}``; their ids are special. Who looks for a marker asks here.
     logits_width:
         The last axis of the model's logits, at least ``len(token_bytes)``; often wider, since models pad it.
     encode:
@@ -36,6 +38,7 @@ class Vocabulary:
         *,
         stop_token_ids: Iterable[int],
         special_token_ids: Iterable[int] = (),
+        special_tokens: Mapping[str, int] | None = None,
         logits_width: int | None = None,
         encode: Callable[[str], list[int]] | None = None,
     ) -> None:
@@ -44,7 +47,8 @@ class Vocabulary:
         text = next((token for token in token_bytes if not isinstance(token, bytes | bytearray)), None)
         if text is not None:
             raise VocabularyError(f"tokens are bytes, not {text!r}; of a str, pass its encode()")
-        stops, specials = tuple(sorted(set(stop_token_ids))), frozenset(special_token_ids)
+        named = dict(special_tokens or {})
+        stops, specials = tuple(sorted(set(stop_token_ids))), frozenset({*special_token_ids, *named.values()})
         size = len(token_bytes)
         width = size if logits_width is None else logits_width
         if not size:
@@ -60,6 +64,7 @@ class Vocabulary:
             )
         self.stop_token_ids = stops
         self.special_token_ids = specials.union(stops)
+        self.special_tokens: Mapping[str, int] = named
         self.token_bytes: tuple[bytes, ...] = tuple(
             b"" if i in self.special_token_ids else bytes(token) for i, token in enumerate(token_bytes)
         )
@@ -95,6 +100,7 @@ class Vocabulary:
             token_bytes,
             stop_token_ids=_stop_ids(reader, model) if stop_token_ids is None else stop_token_ids,
             special_token_ids=reader.special_token_ids().union(special_token_ids),
+            special_tokens=reader.special_tokens(),
             logits_width=width,
             encode=reader.encode,
         )
@@ -122,7 +128,7 @@ class Vocabulary:
         return cls(
             token_bytes,
             stop_token_ids=stop_token_ids,
-            special_token_ids=special_tokens.values(),
+            special_tokens=special_tokens,
             logits_width=logits_width,
             encode=encode,
         )

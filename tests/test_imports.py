@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bitmask": {"errors", "vocabulary"},
     "source": {"errors"},
     "schema": {"errors", "grammar_spec", "grammar"},
+    "reasoning": {"errors", "vocabulary", "grammar_spec", "grammar", "bitmask"},
     "sampling": {"errors"},
     "spec": {"errors", "vocabulary", "grammar", "bitmask", "source", "sampling"},
     "request": {"errors", "grammar", "grammar_spec", "sampling"},
@@ -143,7 +144,7 @@ def test_no_backend_imports_another() -> None:
 
 def test_importing_constrain_loads_nothing_heavy() -> None:
     code = (
-        "import sys, constrain, constrain.backends, constrain.schema, constrain.sampling;"
+        "import sys, constrain, constrain.backends, constrain.schema, constrain.sampling, constrain.reasoning;"
         "print([m for m in ('xgrammar', 'llguidance', 'transformers', 'triton') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

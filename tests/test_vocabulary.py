@@ -138,3 +138,17 @@ def test_a_tokenizer_of_another_kind_is_refused() -> None:
     wordpiece.decoder = decoders.WordPiece()
     with pytest.raises(VocabularyError, match="WordPiece"):
         Vocabulary.from_tokenizer(PreTrainedTokenizerFast(tokenizer_object=wordpiece, eos_token="[UNK]"))
+
+
+def test_named_special_tokens_are_special_and_keep_their_names() -> None:
+    vocabulary = Vocabulary([b"</s>", b"<think>", b"a"], stop_token_ids=[0], special_tokens={"<think>": 1})
+    assert vocabulary.special_tokens == {"<think>": 1}
+    assert vocabulary.special_token_ids == {0, 1} and vocabulary.token_bytes[1] == b""
+    ranked = Vocabulary.from_ranks({b"a": 0}, {"</s>": 1, "<pad>": 2}, stop_token_ids=[1])
+    assert ranked.special_tokens == {"</s>": 1, "<pad>": 2} and ranked.special_token_ids == {1, 2}
+
+
+def test_the_names_of_special_tokens_come_from_the_tokenizer(smollm2: tuple[Any, Any]) -> None:
+    vocabulary = Vocabulary.from_tokenizer(smollm2[1])
+    assert vocabulary.special_tokens["<|im_start|>"] == 1 and vocabulary.special_tokens["<|im_end|>"] == 2
+    assert set(vocabulary.special_tokens.values()) == vocabulary.special_token_ids

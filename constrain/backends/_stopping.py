@@ -10,10 +10,11 @@ import weakref
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import torch
 
+from constrain.bitmask import RowDoor
 from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import Grammar, RowState
 from constrain.vocabulary import Vocabulary
@@ -31,7 +32,7 @@ class _Ids:
     stop_row: bytes
     zero_row: bytes
     zero_head: bytes
-    door: "_Door"
+    door: RowDoor
 
 
 class StoppingGrammar(Grammar):
@@ -201,43 +202,6 @@ class StoppingGrammar(Grammar):
         return proposal
 
 
-class _Door:
-    """Gives the addresses of rows that may be written to, and remembers the last bitmask that it has checked.
-
-    A step fills many rows of one bitmask; the full check costs as much as a quick mask.
-    """
-
-    def __init__(self, num_words: int) -> None:
-        self._num_words = num_words
-        # The reference, the address, the rows and the bytes from row to row; replaced as a whole, for several threads.
-        self._known: tuple[Any, int, int, int] = (lambda: None, 0, 0, 0)
-
-    def row_address(self, bitmask: torch.Tensor, row: int) -> int:
-        """The address of ``bitmask[row]``; ``ValueError`` unless that is W contiguous int32 words on the CPU."""
-        reference, address, num_rows, step = self._known
-        if reference() is not bitmask or bitmask.data_ptr() != address:
-            address, num_rows, step = self._check(bitmask)
-        if not 0 <= row < num_rows:
-            raise InvalidInputError(f"row {row} of a bitmask of {num_rows} rows: want 0 to {num_rows - 1}")
-        return address + row * step
-
-    def _check(self, bitmask: torch.Tensor) -> tuple[int, int, int]:
-        if (
-            bitmask.dtype is not torch.int32
-            or not bitmask.is_cpu
-            or bitmask.ndim != 2
-            or bitmask.shape[1] != self._num_words
-            or (bitmask.stride(1) != 1 and self._num_words > 1)
-        ):
-            raise InvalidInputError(
-                f"a bitmask of {bitmask.dtype} {tuple(bitmask.shape)} on {bitmask.device}: want int32 on the CPU, "
-                f"[N, {self._num_words}] with contiguous rows; TokenBitmask makes one"
-            )
-        address, num_rows, step = bitmask.data_ptr(), bitmask.shape[0], 4 * bitmask.stride(0)
-        self._known = (weakref.ref(bitmask), address, num_rows, step)
-        return address, num_rows, step
-
-
 def _prefix(token_ids: Sequence[int], length: int) -> Sequence[int]:
     return token_ids if length == len(token_ids) else token_ids[:length]
 
@@ -259,6 +223,6 @@ def _ids_of(vocabulary: Vocabulary) -> _Ids:
             stop_row=sum(1 << i for i in vocabulary.stop_token_ids).to_bytes(num_bytes, "little"),
             zero_row=bytes(num_bytes),
             zero_head=bytes(num_head),
-            door=_Door(vocabulary.num_mask_words),
+            door=RowDoor(vocabulary.num_mask_words),
         )
     return ids

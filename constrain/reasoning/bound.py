@@ -1,0 +1,168 @@
+"""A format with a vocabulary: its markers as symbols, and the mask rows of thinking."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from constrain.bitmask import RowDoor
+from constrain.errors import InvalidInputError, VocabularyError
+from constrain.reasoning.formats import ReasoningFormat, format_of
+from constrain.reasoning.markers import SPECIAL, MarkerMatcher, Symbols, canonical_tokens, symbols_of_text
+from constrain.reasoning.markers import symbols_of_token as _symbols_of_token
+from constrain.vocabulary import Vocabulary
+
+
+class BoundFormat:
+    """Shared by all requests with this format, and by threads. Mask rows [W] are made when first asked for, and kept.
+
+    There are at most as many as the markers have symbols. Made by :func:`bind`.
+    """
+
+    def __init__(self, reasoning_format: ReasoningFormat, end_markers: tuple[str, ...], vocabulary: Vocabulary) -> None:
+        _check_needs(reasoning_format, vocabulary)
+        self.format = reasoning_format
+        self.vocabulary = vocabulary
+        self.end_texts = (reasoning_format.end, *end_markers)
+        self.start = symbols_of_text(reasoning_format.start, vocabulary)
+        self.skip = symbols_of_text(reasoning_format.skip, vocabulary)
+        self.ends = tuple(symbols_of_text(text, vocabulary) for text in self.end_texts)
+        self.closing = symbols_of_text(reasoning_format.closing or reasoning_format.end, vocabulary)
+        self.after_end = reasoning_format.after_end.encode()
+        self.closing_ids = _writable(reasoning_format.closing or reasoning_format.end, self.closing, vocabulary)
+        for text, symbols in ((reasoning_format.start, self.start), *zip(self.end_texts, self.ends, strict=True)):
+            _writable(text, symbols, vocabulary)
+        self.matcher = MarkerMatcher(self.ends)
+        self.prompt_matcher = MarkerMatcher([*self.ends, *([self.start] if self.start else [])])
+        self.header_starts, self.header_ends = (
+            frozenset(symbol for name in names for symbol in symbols_of_text(name, vocabulary))
+            for names in reasoning_format.headers
+        )
+        self.turn_id = vocabulary.special_tokens.get(reasoning_format.turn, -1)
+        named = {symbol - SPECIAL for text in (*reasoning_format.texts, *end_markers)
+                 for symbol in symbols_of_text(text, vocabulary) if symbol >= SPECIAL}  # fmt: skip
+        self.special_ids = frozenset(named)
+        """The special tokens that belong to the format."""
+        self.door = RowDoor(vocabulary.num_mask_words)
+        self._inside_rows: dict[int, bytes] = {}
+        self._rows: dict[tuple[str, Symbols], bytes] = {}
+
+    def symbols_of_token(self, token_id: int) -> Symbols:
+        """What ``token_id`` writes."""
+        return _symbols_of_token(token_id, self.vocabulary)
+
+    @cached_property
+    def is_thought(self) -> npt.NDArray[np.bool_]:  # [32 W]
+        """Which ids may be thought: those that are text, and the format's own special tokens; no stop token."""
+        allowed = np.zeros(32 * self.vocabulary.num_mask_words, dtype=np.bool_)
+        allowed[[i for i, token in enumerate(self.vocabulary.token_bytes) if token]] = True
+        allowed[list(self.special_ids)] = True
+        allowed[list(self.vocabulary.stop_token_ids)] = False
+        return allowed
+
+    def inside_row(self, place: int) -> bytes:
+        """The mask while thinking, with the matcher at ``place``: no token holds the end of a marker and more."""
+        row = self._inside_rows.get(place)
+        if row is None:
+            allowed = self.is_thought.copy()
+            for token_id, symbols in self._may_run_over:
+                target, count = self.matcher.walk(place, symbols)
+                if count < len(symbols) and self.matcher.found[target] is not None:
+                    allowed[token_id] = False
+            row = self._inside_rows[place] = _packed(allowed)
+        return row
+
+    @cached_property
+    def _may_run_over(self) -> Sequence[tuple[int, Symbols]]:
+        """The tokens with a last byte of a marker before their own last."""
+        lasts = [bytes([end[-1]]) for end in self.ends if end[-1] < SPECIAL]
+        return [
+            (i, tuple(token))
+            for i, token in enumerate(self.vocabulary.token_bytes)
+            if any(last in token[:-1] for last in lasts)
+        ]
+
+    def beginnings_row(self, rest: Symbols) -> bytes:
+        """The mask of the tokens that write a beginning of ``rest``, or all of it."""
+        return self._row("beginnings", rest)
+
+    def beyond_row(self, rest: Symbols) -> bytes:
+        """The mask of the tokens that write all of ``rest`` and more."""
+        return self._row("beyond", rest)
+
+    def astray_row(self, rest: Symbols) -> bytes:
+        """The mask of the tokens that begin as ``rest`` begins, but do not write a beginning of it."""
+        return self._row("astray", rest)
+
+    def _row(self, kind: str, rest: Symbols) -> bytes:
+        row = self._rows.get((kind, rest))
+        if row is None:
+            row = self._rows[kind, rest] = self._packed_ids(self._ids(kind, rest))
+        return row
+
+    def _ids(self, kind: str, rest: Symbols) -> Iterable[int]:
+        if rest and rest[0] >= SPECIAL:
+            return [rest[0] - SPECIAL] if kind == "beginnings" else []
+        special_at = next((at for at, symbol in enumerate(rest) if symbol >= SPECIAL), len(rest))
+        text = bytes(rest[:special_at])
+        if kind == "beginnings":
+            return [i for n in range(1, len(text) + 1) for i in self._ids_by_bytes.get(text[:n], ())]
+        tokens = enumerate(self.vocabulary.token_bytes)
+        if kind == "beyond":
+            is_all = special_at == len(rest)  # behind a special token a token ends
+            return [i for i, token in tokens if is_all and len(token) > len(text) and token.startswith(text)]
+        return [i for i, token in tokens if token[:1] == text[:1] and not text.startswith(token)]
+
+    @property
+    def _ids_by_bytes(self) -> Mapping[bytes, list[int]]:
+        known: dict[bytes, list[int]] | None = self.vocabulary.__dict__.get("_constrain_ids_by_bytes")
+        if known is None:
+            known = {}
+            for i, token in enumerate(self.vocabulary.token_bytes):
+                known.setdefault(token, []).append(i)
+            self.vocabulary.__dict__["_constrain_ids_by_bytes"] = known
+        return known
+
+    def _packed_ids(self, ids: Iterable[int]) -> bytes:
+        allowed = np.zeros(32 * self.vocabulary.num_mask_words, dtype=np.bool_)
+        allowed[list(ids)] = True
+        return _packed(allowed)
+
+
+def bind(parser: str | ReasoningFormat, end_markers: tuple[str, ...], vocabulary: Vocabulary) -> BoundFormat:
+    """The format called ``parser`` for ``vocabulary``, made once.
+
+    Raises ``InvalidInputError`` for an unknown name, and ``VocabularyError`` for markers that it cannot write.
+    """
+    reasoning_format = format_of(parser, vocabulary)
+    # On the vocabulary itself, since a bound format holds its vocabulary.
+    known = vocabulary.__dict__.setdefault("_constrain_reasoning", {})
+    bound: BoundFormat | None = known.get((reasoning_format, end_markers))
+    if bound is None:
+        bound = known[reasoning_format, end_markers] = BoundFormat(reasoning_format, end_markers, vocabulary)
+    return bound
+
+
+def _check_needs(reasoning_format: ReasoningFormat, vocabulary: Vocabulary) -> None:
+    missing = [name for name in reasoning_format.needs if name not in vocabulary.special_tokens]
+    if missing:
+        raise VocabularyError(
+            f"the vocabulary has no special token {missing[0]!r}, so its model is of another family; build it from the "
+            "model's tokenizer, or pass special_tokens={name: id}"
+        )
+
+
+def _writable(text: str, symbols: Symbols, vocabulary: Vocabulary) -> tuple[int, ...]:
+    """The tokens of a marker; ``VocabularyError`` unless the vocabulary can write it outside of its stop tokens."""
+    try:
+        token_ids = canonical_tokens(symbols, vocabulary)
+    except VocabularyError as exc:
+        raise VocabularyError(f"the vocabulary cannot write the marker {text!r}: {exc}") from exc
+    if not set(token_ids).isdisjoint(vocabulary.stop_token_ids):
+        raise InvalidInputError(f"the marker {text!r} holds a stop token, which would end the output")
+    return token_ids
+
+
+def _packed(allowed: npt.NDArray[np.bool_]) -> bytes:
+    return np.packbits(allowed, bitorder="little").tobytes()
