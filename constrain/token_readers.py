@@ -26,6 +26,10 @@ class TokenReader(ABC):
     def special_token_ids(self) -> set[int]:
         """Ids that are no text."""
 
+    def special_tokens(self) -> dict[str, int]:
+        """The ids of special tokens by their names, where the tokenizer has names for them."""
+        return {}
+
     @abstractmethod
     def stop_token_ids(self) -> set[int]:
         """Ids that the tokenizer itself says end a text."""
@@ -88,6 +92,11 @@ class TransformersReader(TokenReader):
             specials.update(i for piece, i in self._tokenizer.get_vocab().items() if piece in control)
         return specials
 
+    def special_tokens(self) -> dict[str, int]:
+        added = {token.content: i for i, token in self._tokenizer.added_tokens_decoder.items()}
+        named = zip(self._tokenizer.all_special_tokens, self._tokenizer.all_special_ids, strict=True)
+        return {**added, **{str(name): i for name, i in named if i is not None}}
+
     def stop_token_ids(self) -> set[int]:
         return as_ids(self._tokenizer.eos_token_id)
 
@@ -123,7 +132,10 @@ class TiktokenReader(TokenReader):
         return [self._bytes_of(i) for i in range(self._tokenizer.n_vocab)]
 
     def special_token_ids(self) -> set[int]:
-        return {self._tokenizer.encode_single_token(token) for token in self._tokenizer.special_tokens_set}
+        return set(self.special_tokens().values())
+
+    def special_tokens(self) -> dict[str, int]:
+        return {token: self._tokenizer.encode_single_token(token) for token in self._tokenizer.special_tokens_set}
 
     def stop_token_ids(self) -> set[int]:
         try:
@@ -154,6 +166,9 @@ class TekkenReader(TokenReader):
     def special_token_ids(self) -> set[int]:
         return set(range(self._tokenizer.num_special_tokens))
 
+    def special_tokens(self) -> dict[str, int]:
+        return {self._tokenizer.id_to_piece(i): i for i in range(self._tokenizer.num_special_tokens)}
+
     def stop_token_ids(self) -> set[int]:
         return {self._tokenizer.eos_id}
 
@@ -172,6 +187,9 @@ class SentencePieceReader(TokenReader):
 
     def special_token_ids(self) -> set[int]:
         return _control_ids(self._tokenizer)
+
+    def special_tokens(self) -> dict[str, int]:
+        return {self._tokenizer.id_to_piece(i): i for i in _control_ids(self._tokenizer)}
 
     def stop_token_ids(self) -> set[int]:
         return {self._tokenizer.eos_id()} - {-1}

@@ -26,6 +26,8 @@ class Vocabulary:
         The last axis of the model's logits, at least ``len(token_bytes)``; often wider, since models pad it.
     encode:
         The model's own tokenisation of a text, without special tokens; the greedy longest match without one.
+    special_tokens:
+        The names of special tokens, as the tokenizer spells them, with their ids; for constraints that name them.
 
     Raises :class:`~constrain.errors.VocabularyError` where these contradict each other.
     """
@@ -38,6 +40,7 @@ class Vocabulary:
         special_token_ids: Iterable[int] = (),
         logits_width: int | None = None,
         encode: Callable[[str], list[int]] | None = None,
+        special_tokens: Mapping[str, int] | None = None,
     ) -> None:
         if not isinstance(stop_token_ids, Iterable) or not isinstance(special_token_ids, Iterable):
             raise VocabularyError("stop_token_ids and special_token_ids are collections of ids, as in [2]")
@@ -64,6 +67,9 @@ class Vocabulary:
             b"" if i in self.special_token_ids else bytes(token) for i, token in enumerate(token_bytes)
         )
         self.logits_width = width
+        self.special_tokens: Mapping[str, int] = {
+            name: i for name, i in (special_tokens or {}).items() if i in self.special_token_ids
+        }
         self._encode = encode
 
     @classmethod
@@ -97,6 +103,7 @@ class Vocabulary:
             special_token_ids=reader.special_token_ids().union(special_token_ids),
             logits_width=width,
             encode=reader.encode,
+            special_tokens=reader.special_tokens(),
         )
 
     @classmethod
@@ -125,6 +132,7 @@ class Vocabulary:
             special_token_ids=special_tokens.values(),
             logits_width=logits_width,
             encode=encode,
+            special_tokens=special_tokens,
         )
 
     def check(self, tokenizer: Any, texts: Sequence[str] | None = None) -> None:
