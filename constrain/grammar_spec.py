@@ -53,7 +53,7 @@ class GrammarSpec:
     choice          a JSON array of distinct strings
     ebnf            a grammar in GBNF, the EBNF of llama.cpp and xgrammar; it starts at ``root``
     lark            a grammar in llguidance's Lark syntax; it starts at ``start``
-    structural_tag  an xgrammar structural tag, as JSON
+    structural_tag  free text with tagged regions (:func:`constrain.tags.tagged_text`), or an xgrammar structural tag
     ==============  =======================================================================================
 
     The rest is for JSON: how it is written; whether ``format`` decides; and whether a keyword that the backend cannot
@@ -140,7 +140,11 @@ def lark(text: str) -> GrammarSpec:
 
 
 def structural_tag(tag: Mapping[str, Any] | str) -> GrammarSpec:
-    """Free text with constrained regions, described as an xgrammar structural tag (a mapping or its JSON text)."""
+    """Free text with constrained regions, described as an xgrammar structural tag (a mapping or its JSON text).
+
+    Every backend reads the format ``triggered_tags``, xgrammar its other formats, too; ``constrain.tags.tagged_text``
+    makes a tag of specs of any kind.
+    """
     return GrammarSpec("structural_tag", _dumps(_parse_json(tag) if isinstance(tag, str) else tag))
 
 

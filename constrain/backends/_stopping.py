@@ -39,7 +39,8 @@ class StoppingGrammar(Grammar):
     """A grammar whose text part is a library's.
 
     The text is what the constraint speaks of; every stop id of the vocabulary is legal exactly when the text may end.
-    The library underneath is never told of stop tokens, so its own idea of termination plays no part.
+    The library underneath is never told of stop tokens, so its own idea of termination plays no part. Special tokens
+    are no text, but for ``named_token_ids``: those that the constraint names.
 
     To implement, all before termination and with ids of text only:
 
@@ -57,9 +58,10 @@ class StoppingGrammar(Grammar):
       the subclass has added). The base has been copied already.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, named_token_ids: frozenset[int] = frozenset()) -> None:
         self._vocabulary = vocabulary
         self._ids = _ids_of(vocabulary)
+        self._not_text = self._ids.not_text - named_token_ids if named_token_ids else self._ids.not_text
         self._num_text = 0
         self._terminated = False
 
@@ -99,7 +101,7 @@ class StoppingGrammar(Grammar):
         if self._terminated:
             return 0
         ids = self._ids
-        if len(token_ids) == 1 and 0 <= (token_id := token_ids[0]) < ids.size and token_id not in ids.not_text:
+        if len(token_ids) == 1 and 0 <= (token_id := token_ids[0]) < ids.size and token_id not in self._not_text:
             # One token of text: nearly every call, and the library underneath takes half a microsecond.
             count = self._accept_text(token_ids)
             self._num_text += count
@@ -169,14 +171,14 @@ class StoppingGrammar(Grammar):
 
     def fork(self) -> Self:
         twin = type(self).__new__(type(self))
-        twin._vocabulary, twin._ids = self._vocabulary, self._ids
+        twin._vocabulary, twin._ids, twin._not_text = self._vocabulary, self._ids, self._not_text
         twin._num_text, twin._terminated = self._num_text, self._terminated
         self._fork_text(twin)
         return twin
 
     def _text_length(self, token_ids: Sequence[int]) -> int:
         """The length of the longest prefix that is text: ids of the vocabulary, none of them special."""
-        size, not_text = self._ids.size, self._ids.not_text
+        size, not_text = self._ids.size, self._not_text
         for length, token_id in enumerate(token_ids):
             if not 0 <= token_id < size or token_id in not_text:
                 return length

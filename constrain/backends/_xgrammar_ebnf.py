@@ -33,6 +33,11 @@ def regex_ebnf(node: Node) -> str:
     return f"root ::= {_expression(node)}"
 
 
+def character_class(ranges: Iterable[tuple[int, int]]) -> str:
+    """The class of the characters in ``ranges``, without surrogates."""
+    return "[" + "".join(f"{_char(low)}-{_char(high)}" for low, high in _split(ranges)) + "]"
+
+
 def without_surrogates(text: str) -> str:
     """``text``, printed by xgrammar, with classes that no encoded surrogate matches.
 
@@ -57,11 +62,7 @@ def _mended_class(match: re.Match[str]) -> str:
     ranges = list(_ranges(match["items"]))
     if match["negated"]:
         ranges = list(_complement(ranges))
-    return _class(ranges)
-
-
-def _class(ranges: Iterable[tuple[int, int]]) -> str:
-    return "[" + "".join(f"{_char(low)}-{_char(high)}" for low, high in _split(ranges)) + "]"
+    return character_class(ranges)
 
 
 def _ranges(items: str) -> Iterator[tuple[int, int]]:
@@ -105,7 +106,7 @@ def _split(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 def _expression(node: Node) -> str:
     match node:
         case Chars(ranges):
-            return _class(ranges)
+            return character_class(ranges)
         case Concat(parts):
             return "(" + " ".join(map(_expression, parts)) + ")" if parts else '""'
         case Alternation(options):

@@ -11,7 +11,7 @@ from constrain.grammar import CompiledGrammar
 from constrain.grammar_spec import GrammarSpec
 from constrain.vocabulary import Vocabulary
 
-_ORDER = {"ebnf": ("xgrammar",), "structural_tag": ("xgrammar",), "lark": ("llguidance",)}
+_ORDER = {"ebnf": ("xgrammar",), "structural_tag": ("llguidance", "xgrammar", "trie"), "lark": ("llguidance",)}
 _BOTH = ("llguidance", "xgrammar")
 
 

@@ -15,17 +15,22 @@ from constrain.backends._described import compile_without
 from constrain.backends._json_schema import ordered_places, read_schema, read_text
 from constrain.backends._llguidance_json import json_grammar, unsupported_schema
 from constrain.backends._llguidance_lark import embedded_schemas, unsupported_lark
+from constrain.backends._llguidance_regex import rust_literal, rust_regex
+from constrain.backends._llguidance_tags import tagged_lark, unsupported_tagged
 from constrain.backends._stopping import StoppingGrammar
+from constrain.backends._tag_expression import tag_expression
+from constrain.backends._tags import unsupported_tags
 from constrain.errors import BackendError, InvalidGrammarError, Unsupported, VocabularyError
 from constrain.grammar import CompiledGrammar, RowState
 from constrain.grammar_spec import GrammarSpec, JsonForm
-from constrain.regex import Alternation, Chars, Concat, Node, Repeat, parse_regex
+from constrain.regex import parse_regex
+from constrain.tags import named_token_ids, read_tagged_text
 from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from constrain.schema.rewrite import Rewritten
 
-_KINDS = ("json_schema", "json_object", "regex", "choice", "lark")
+_KINDS = ("json_schema", "json_object", "regex", "choice", "lark", "structural_tag")
 
 
 class LLGuidanceBackend(Backend):
@@ -56,11 +61,11 @@ class LLGuidanceBackend(Backend):
         """A matcher at the start, or the list of what is unsupported."""
         if grammar_spec.kind not in _KINDS:
             return [Unsupported(f"llguidance does no {grammar_spec.kind}")]
-        unsupported = _static_problems(grammar_spec)
+        unsupported = self._static_problems(grammar_spec)
         if unsupported:
             return unsupported
         # Last, so that it wins over a line of the user's own.
-        lark = f'{_lark_of(grammar_spec)}\n%llguidance {{"no_forcing": true}}\n'
+        lark = f'{self._lark_of(grammar_spec)}\n%llguidance {{"no_forcing": true}}\n'
         try:
             matcher: Any = LLMatcher(self._tokenizer, lark, log_level=0, limits=_limits())
         except UnicodeEncodeError as exc:
@@ -81,6 +86,22 @@ class LLGuidanceBackend(Backend):
             reason = "no value of this schema can be begun: it is unsatisfiable, or recurs without end"
             return [_schema_refusal(read_schema(grammar_spec), reason)]
         return matcher
+
+    def _static_problems(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
+        if grammar_spec.kind != "structural_tag":
+            return _static_problems(grammar_spec)
+        # Each content is compiled alone, so that what llguidance refuses has its place.
+        problems = unsupported_tags(grammar_spec, self.unsupported)
+        tagged = read_tagged_text(grammar_spec.text)
+        if problems or tagged is None:
+            return problems
+        return unsupported_tagged(tag_expression(tagged, self.vocabulary))
+
+    def _lark_of(self, grammar_spec: GrammarSpec) -> str:
+        tagged = read_tagged_text(grammar_spec.text) if grammar_spec.kind == "structural_tag" else None
+        return (
+            _lark_of(grammar_spec) if tagged is None else tagged_lark(tag_expression(tagged, self.vocabulary), _lark_of)
+        )
 
 
 def _limits() -> Any:
@@ -118,6 +139,7 @@ class _Compiled(CompiledGrammar):
         self._grammar_spec = grammar_spec
         self._vocabulary = vocabulary
         self._pristine = pristine
+        self.named_token_ids = named_token_ids(grammar_spec, vocabulary)
         self._lock = threading.Lock()
 
     @property
@@ -146,7 +168,7 @@ class LLGuidanceGrammar(StoppingGrammar):
     """The state of one llguidance matcher. It never sees a stop token."""
 
     def __init__(self, compiled: _Compiled) -> None:
-        super().__init__(compiled.vocabulary)
+        super().__init__(compiled.vocabulary, compiled.named_token_ids)
         self._compiled = compiled
         self._matcher = compiled.matcher()
         self._text: list[int] = []
@@ -240,35 +262,12 @@ def _lark_of(grammar_spec: GrammarSpec) -> str:
         case "json_object":
             return json_grammar(read_text({"type": "object"}), form)
         case "regex":
-            return f"start: /{_rust_regex(parse_regex(grammar_spec.text))}/"
+            return f"start: /{rust_regex(parse_regex(grammar_spec.text))}/"
         case "choice":
             # One terminal, so that choices which begin alike share their states.
-            return f"start: /{'|'.join(_rust_literal(choice) for choice in json.loads(grammar_spec.text))}/"
+            return f"start: /{'|'.join(rust_literal(choice) for choice in json.loads(grammar_spec.text))}/"
         case _:
             return embedded_schemas(grammar_spec.text)
-
-
-def _rust_regex(node: Node) -> str:
-    """``node`` in the dialect of Rust's ``regex``, every character escaped, so that Lark reads nothing into it."""
-    match node:
-        case Chars(ranges):
-            return "[" + "".join(f"{_rust_char(low)}-{_rust_char(high)}" for low, high in ranges) + "]"
-        case Concat(parts):
-            return "".join(map(_rust_regex, parts))
-        case Alternation(options):
-            return "(?:" + "|".join(map(_rust_regex, options)) + ")"
-        case Repeat(body, minimum, maximum):
-            return f"(?:{_rust_regex(body)}){{{minimum},{'' if maximum is None else maximum}}}"
-
-
-def _rust_literal(text: str) -> str:
-    return "".join(_rust_char(ord(char)) for char in text)
-
-
-def _rust_char(code_point: int) -> str:
-    if 0xD800 <= code_point <= 0xDFFF:
-        raise InvalidGrammarError(f"the lone surrogate U+{code_point:04X} is no character and cannot be generated")
-    return f"\\x{{{code_point:x}}}"
 
 
 def _refusals(grammar_spec: GrammarSpec, message: str) -> list[Unsupported]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -12,6 +13,8 @@ from constrain.backend import Backend
 from constrain.backends._described import compile_without
 from constrain.backends._json_schema import ordered_places, read_schema
 from constrain.backends._stopping import StoppingGrammar
+from constrain.backends._tag_expression import tag_expression
+from constrain.backends._tags import unsupported_tags
 from constrain.backends._xgrammar_ebnf import (
     choice_ebnf,
     regex_ebnf,
@@ -21,11 +24,13 @@ from constrain.backends._xgrammar_ebnf import (
 )
 from constrain.backends._xgrammar_json import unsupported_schema
 from constrain.backends._xgrammar_repeats import too_many_repeats
+from constrain.backends._xgrammar_tagged import tagged_format
 from constrain.backends._xgrammar_tags import portable_tag, unsupported_tag
 from constrain.errors import BackendError, InvalidGrammarError, Unsupported
 from constrain.grammar import CompiledGrammar
 from constrain.grammar_spec import GrammarSpec, JsonForm
 from constrain.regex import Alternation, Chars, Concat, Node, Repeat, parse_regex
+from constrain.tags import named_token_ids, read_tagged_text
 from constrain.vocabulary import Vocabulary
 
 MAX_CHOICES = 5_000
@@ -38,15 +43,9 @@ class XGrammarBackend(Backend):
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         super().__init__(vocabulary)
-        # As wide as the mask words: xgrammar 0.2.9 sets the bits of the last word that lie behind vocab_size.
-        # Built from raw bytes: from_huggingface lets special tokens through inside JSON strings.
-        info = xgrammar.TokenizerInfo(
-            list(vocabulary.token_bytes),
-            xgrammar.VocabType.RAW,
-            vocab_size=32 * vocabulary.num_mask_words,
-            stop_token_ids=list(vocabulary.stop_token_ids),
-        )
-        self._compiler: Any = xgrammar.GrammarCompiler(info, max_threads=2, cache_enabled=False)
+        self._compilers: dict[frozenset[int], Any] = {}
+        self._lock = threading.Lock()
+        self._compiler_for(frozenset())
 
     def unsupported(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
         match grammar_spec.kind:
@@ -59,6 +58,8 @@ class XGrammarBackend(Backend):
             case "ebnf":
                 return unsupported_ebnf(grammar_spec.text)
             case "structural_tag":
+                if read_tagged_text(grammar_spec.text) is not None:
+                    return unsupported_tags(grammar_spec, self.unsupported)
                 return unsupported_tag(json.loads(grammar_spec.text))
             case "choice":
                 count = len(json.loads(grammar_spec.text))
@@ -75,34 +76,67 @@ class XGrammarBackend(Backend):
             return compile_without(self, grammar_spec)
         self.require_supported(grammar_spec)
         grammar = self._grammar(grammar_spec)
-        compiled = _known_errors(self._compiler.compile_grammar, grammar)
-        return _Compiled(grammar_spec, self.vocabulary, compiled)
+        named = named_token_ids(grammar_spec, self.vocabulary)
+        compiled = _known_errors(self._compiler_for(named).compile_grammar, grammar)
+        return _Compiled(grammar_spec, self.vocabulary, compiled, named)
+
+    def _compiler_for(self, named: frozenset[int]) -> Any:
+        """A compiler whose grammars may name the special tokens ``named``."""
+        with self._lock:
+            if named not in self._compilers:
+                token_bytes = list(self.vocabulary.token_bytes)
+                for token_id in named:
+                    # xgrammar 0.2.9 refuses tokens without bytes; these are no text, so that only their ids match.
+                    token_bytes[token_id] = b"\xff"
+                # As wide as the mask words: xgrammar 0.2.9 sets the bits of the last word that lie behind vocab_size.
+                # Built from raw bytes: from_huggingface lets special tokens through inside JSON strings.
+                info = xgrammar.TokenizerInfo(
+                    token_bytes,
+                    xgrammar.VocabType.RAW,
+                    vocab_size=32 * self.vocabulary.num_mask_words,
+                    stop_token_ids=list(self.vocabulary.stop_token_ids),
+                )
+                self._compilers[named] = xgrammar.GrammarCompiler(info, max_threads=2, cache_enabled=False)
+            return self._compilers[named]
 
     def _grammar(self, grammar_spec: GrammarSpec) -> Any:
         """The grammar of ``grammar_spec``. Every kind passes through xgrammar's printed text, to be mended there."""
+        return _known_errors(xgrammar.Grammar.from_ebnf, without_surrogates(self._printed(grammar_spec)))
+
+    def _printed(self, grammar_spec: GrammarSpec) -> str:
         text, form = grammar_spec.text, grammar_spec.form or JsonForm()
         match grammar_spec.kind:
             case "json_schema":
-                printed = without_open_escapes(_json_ebnf(read_schema(grammar_spec).schema, form))
+                return without_open_escapes(_json_ebnf(read_schema(grammar_spec).schema, form))
             case "json_object":
-                printed = without_open_escapes(_json_ebnf({"type": "object"}, form))
+                return without_open_escapes(_json_ebnf({"type": "object"}, form))
             case "regex":
-                printed = regex_ebnf(parse_regex(text))
+                return regex_ebnf(parse_regex(text))
             case "choice":
-                printed = choice_ebnf(json.loads(text))
+                return choice_ebnf(json.loads(text))
             case "ebnf":
-                printed = str(_parsed(xgrammar.Grammar.from_ebnf, text))
+                return str(_parsed(xgrammar.Grammar.from_ebnf, text))
             case _:
-                tag = portable_tag(json.loads(text))
-                printed = without_open_escapes(str(_parsed(xgrammar.Grammar.from_structural_tag, tag)))
-        return _known_errors(xgrammar.Grammar.from_ebnf, without_surrogates(printed))
+                return self._printed_tag(text)
+
+    def _printed_tag(self, text: str) -> str:
+        tagged = read_tagged_text(text)
+        if tagged is None:
+            tag = portable_tag(json.loads(text))
+            return without_open_escapes(str(_parsed(xgrammar.Grammar.from_structural_tag, tag)))
+        form = tagged_format(tag_expression(tagged, self.vocabulary), self._printed)
+        tag = json.dumps({"type": "structural_tag", "format": form})
+        return str(_known_errors(xgrammar.Grammar.from_structural_tag, tag))
 
 
 class _Compiled(CompiledGrammar):
-    def __init__(self, grammar_spec: GrammarSpec, vocabulary: Vocabulary, compiled: Any) -> None:
+    def __init__(
+        self, grammar_spec: GrammarSpec, vocabulary: Vocabulary, compiled: Any, named_token_ids: frozenset[int]
+    ) -> None:
         self._grammar_spec = grammar_spec
         self._vocabulary = vocabulary
         self._compiled = compiled
+        self._named_token_ids = named_token_ids
 
     @property
     def grammar_spec(self) -> GrammarSpec:
@@ -117,14 +151,14 @@ class _Compiled(CompiledGrammar):
         return XGrammarBackend.name
 
     def start(self) -> "XGrammarGrammar":
-        return XGrammarGrammar(self._vocabulary, xgrammar.GrammarMatcher(self._compiled))
+        return XGrammarGrammar(self._vocabulary, xgrammar.GrammarMatcher(self._compiled), self._named_token_ids)
 
 
 class XGrammarGrammar(StoppingGrammar):
     """The state of one xgrammar matcher. It never sees a stop token, after which its fill would raise."""
 
-    def __init__(self, vocabulary: Vocabulary, matcher: Any) -> None:
-        super().__init__(vocabulary)
+    def __init__(self, vocabulary: Vocabulary, matcher: Any, named_token_ids: frozenset[int]) -> None:
+        super().__init__(vocabulary, named_token_ids)
         self._bind(matcher)
 
     def _bind(self, matcher: Any) -> None:

@@ -21,7 +21,11 @@ def make_tiny_vocabulary() -> Vocabulary:
     tokens += ["é".encode()[:1], "é".encode()[1:], "é".encode(), "日".encode(), "日本".encode()[:4], "😀".encode()]
     tokens += [b"\xed", b"\xa0", b"\x80", b"\xff", b"\x01"]
     return Vocabulary(
-        tokens, stop_token_ids=STOPS, special_token_ids=SPECIALS, logits_width=len(tokens) + 75 - len(tokens) % 7
+        tokens,
+        stop_token_ids=STOPS,
+        special_token_ids=SPECIALS,
+        logits_width=len(tokens) + 75 - len(tokens) % 7,
+        special_tokens={"<|call|>": 1, "<|end|>": 2, "</s>": 0},
     )
 
 

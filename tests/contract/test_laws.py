@@ -21,6 +21,7 @@ from constrain.errors import UnsupportedGrammarError, VocabularyError
 from constrain.grammar import CompiledGrammar, Grammar, RowState
 from constrain.grammar_spec import GrammarSpec, JsonForm, choice, ebnf, json_object, lark, regex, structural_tag
 from constrain.reasoning import Reasoning, ReasoningFormat, compile_reasoning
+from constrain.tags import Special, Tag, named_token_ids, tagged_text
 from constrain.vocabulary import Vocabulary
 
 _POISON = 0x5A5A5A5A
@@ -86,6 +87,22 @@ SPECS = {
             "tags": [{"begin": "<think>", "content": {"type": "regex", "pattern": "[ab]+"}, "end": "<end>"}],
         },
     }),
+    "tag-json": tagged_text(
+        [Tag("<a", _schema({"type": "object", "properties": {"a": {"enum": ["b", 12]}}, "required": ["a"]}), ">"),
+         Tag("<b>", None, "<")],
+        triggers=["<a", "<b"],
+    ),
+    "tag-special": tagged_text(
+        [Tag(Special("<|call|>"), regex("[ab]*"), Special("<|end|>")),
+         Tag([Special("<|call|>"), "<"], None, [">", Special("<|end|>"), "."]),
+         Tag("<a>", json_object(form=JsonForm("none")), Special("</s>"))],
+    ),
+    "tag-list": tagged_text(
+        [Tag('{"a', choice(["b", "bc"]), '"}'), Tag('{"b', regex("[a-c]{1,2}"), '"}')],
+        at_least_one=True, stop_after_first=True, opening="[", separator=", ", closing="]",
+    ),
+    "tag-lark": tagged_text([Tag("<", lark('start: "a" start "b" | "c"'), ">")]),
+    "tag-ebnf": tagged_text([Tag("<", ebnf('root ::= "a" root "b" | "c"'), ">")], stop_after_first=True),
 }  # fmt: skip
 
 BACKENDS = [
@@ -215,13 +232,16 @@ def test_a_bit_is_set_iff_the_token_is_valid(grammar: Grammar, vocabulary: Vocab
         assert row_of(grammar, vocabulary) == (state, row), "validate has changed the state"
 
 
-def test_ids_that_are_no_text_are_never_legal_inside(grammar: Grammar, vocabulary: Vocabulary, walk: list[int]) -> None:
+def test_ids_that_are_no_text_are_never_legal_inside(
+    grammar: Grammar, grammar_spec: GrammarSpec, vocabulary: Vocabulary, walk: list[int]
+) -> None:
+    named = named_token_ids(grammar_spec, vocabulary)
     for token in [*walk, None]:
         if not grammar.is_terminated:
             legal = set(ids_of(row_of(grammar, vocabulary)[1]))
             text = legal - set(vocabulary.stop_token_ids)
-            assert not text & vocabulary.special_token_ids
-            assert all(t < vocabulary.size and vocabulary.token_bytes[t] for t in text)
+            assert text & vocabulary.special_token_ids <= named
+            assert all(t < vocabulary.size and vocabulary.token_bytes[t] for t in text - named)
             stops = legal & set(vocabulary.stop_token_ids)
             assert stops in (set(), set(vocabulary.stop_token_ids)), "some stop tokens are legal and others are not"
         if token is not None:

@@ -36,9 +36,17 @@ def network_of_gbnf(text: str) -> Network:
     Raises ``InvalidGrammarError`` with a position for what does not parse and for rules that nobody defines, and
     without one where ``root`` is missing or derives no text at all.
     """
-    parser = _Parser(text)
+    network = Network()
+    add_gbnf(network, text)
+    if not network.trim():
+        raise InvalidGrammarError("the rule 'root' derives no text: every way through it ends in itself")
+    return network
+
+
+def add_gbnf(network: Network, text: str) -> Fragment:
+    """A call of the ``root`` of the grammar ``text``, whose rules are added to ``network``; errors as above."""
+    parser = _Parser(text, network)
     parser.parse()
-    network = parser.network
     for name, position in parser.used.items():
         if name not in parser.bodies:
             raise InvalidGrammarError(f"the grammar uses the rule {name!r} and does not define it", position=position)
@@ -46,18 +54,16 @@ def network_of_gbnf(text: str) -> Network:
         raise InvalidGrammarError(f"the grammar has no rule 'root' to start at, only {sorted(parser.bodies)}")
     for name, body in parser.bodies.items():
         network.define(parser.rule(name), body)
-    if not network.trim():
-        raise InvalidGrammarError("the rule 'root' derives no text: every way through it ends in itself")
-    return network
+    return network.call(parser.rule("root"))
 
 
 class _Parser:
     """Recursive descent over ``text``; ``at`` is the place reached."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, network: Network) -> None:
         self.text = text
         self.at = 0
-        self.network = Network()
+        self.network = network
         self.rules = {"root": self.network.add_rule()}
         self.bodies: dict[str, Fragment] = {}
         self.used: dict[str, int] = {}

@@ -8,10 +8,12 @@ from typing import Self
 import torch
 
 from constrain.backends._stopping import StoppingGrammar
+from constrain.backends.trie.network import TOKEN
 from constrain.backends.trie.recogniser import Column, Recogniser
 from constrain.backends.trie.token_trie import TokenTrie
 from constrain.grammar import CompiledGrammar, Grammar
 from constrain.grammar_spec import GrammarSpec
+from constrain.tags import named_token_ids
 from constrain.vocabulary import Vocabulary
 
 CACHED_MASKS = 1024
@@ -31,6 +33,7 @@ class CompiledTrieGrammar(CompiledGrammar):
         self._vocabulary = vocabulary
         self._trie = trie
         self.recogniser = recogniser
+        self.named_token_ids = named_token_ids(grammar_spec, vocabulary)
         self.mask_row = lru_cache(maxsize=CACHED_MASKS)(self._mask_row)
 
     @property
@@ -62,7 +65,7 @@ class TrieGrammar(StoppingGrammar):
     """The text part: states are immutable, so that rollback drops some and fork copies the list."""
 
     def __init__(self, compiled: CompiledTrieGrammar) -> None:
-        super().__init__(compiled.vocabulary)
+        super().__init__(compiled.vocabulary, compiled.named_token_ids)
         self._compiled = compiled
         self._columns = [compiled.recogniser.start()]
 
@@ -88,7 +91,7 @@ class TrieGrammar(StoppingGrammar):
         forced, column = bytearray(), self._columns[-1]
         while not column.may_stop and len(forced) < MAX_FORCED_BYTES:
             moves = self._compiled.recogniser.moves(column)
-            if len(moves) != 1:
+            if len(moves) != 1 or max(moves) >= TOKEN:
                 break
             [(byte, column)] = moves.items()
             forced.append(byte)
@@ -105,7 +108,9 @@ class TrieGrammar(StoppingGrammar):
         reached: list[Column] = []
         column = self._columns[-1]
         for token_id in token_ids:
-            token = self._vocabulary.token_bytes[token_id]
+            token: Sequence[int] = self._vocabulary.token_bytes[token_id]
+            if token_id in self._compiled.named_token_ids:
+                token = (TOKEN + token_id,)
             behind = self._compiled.recogniser.walk(column, token) if token else None
             if behind is None:
                 break

@@ -19,6 +19,9 @@ MAX_STATES = 100_000
 
 ROOT = 0
 
+TOKEN = 256
+"""Special token ``t`` is the symbol ``TOKEN + t``: no byte, and no text writes it."""
+
 
 class Network:
     """States with byte ranges, empty moves and calls to other states; one start and one end for each rule.
@@ -117,6 +120,16 @@ class Network:
                 self.edges[source].append((byte, byte, target))
                 source = target
             return source
+
+        return build
+
+    def token(self, token_id: int) -> Fragment:
+        """One special token."""
+
+        def build(source: int) -> int:
+            target = self.add_state()
+            self.edges[source].append((TOKEN + token_id, TOKEN + token_id, target))
+            return target
 
         return build
 

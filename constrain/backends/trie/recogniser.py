@@ -48,7 +48,7 @@ class Recogniser:
         """The state after one more byte, or None where the grammar has no such text."""
         return self.moves(column).get(byte)
 
-    def walk(self, column: Column, text: bytes) -> Column | None:
+    def walk(self, column: Column, text: Iterable[int]) -> Column | None:
         """The state after ``text``."""
         at: Column | None = column
         for byte in text:

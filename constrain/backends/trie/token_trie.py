@@ -1,21 +1,24 @@
 """The tokens of a vocabulary as a trie, walked together with a recogniser."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
+from constrain.backends.trie.network import TOKEN
 from constrain.backends.trie.recogniser import Column, Recogniser
 
 
 class TokenTrie:
-    """Every byte string of ``token_bytes`` but the empty one, with the ids that write it."""
+    """Every byte string of ``token_bytes`` but the empty one, with the ids that write it; special tokens as symbols."""
 
-    def __init__(self, token_bytes: Sequence[bytes]) -> None:
+    def __init__(self, token_bytes: Sequence[bytes], special_token_ids: Iterable[int] = ()) -> None:
         self._children: list[dict[int, int]] = [{}]
         self._ids: list[list[int]] = [[]]
         for token_id, token in enumerate(token_bytes):
             if token:
                 self._ids[self._node(token)].append(token_id)
+        for token_id in special_token_ids:
+            self._ids[self._node((TOKEN + token_id,))].append(token_id)
 
-    def _node(self, token: bytes) -> int:
+    def _node(self, token: Iterable[int]) -> int:
         node = 0
         for byte in token:
             child = self._children[node].get(byte)
