@@ -17,10 +17,11 @@ from constrain.sampling.rows import DeviceRows, Rows
 
 @dataclass(frozen=True, slots=True)
 class Processed:
-    """Logits on their way, float32 [N, V] each."""
+    """Logits after everything but top-k and top-p."""
 
-    penalised: torch.Tensor  # after penalties
-    scaled: torch.Tensor  # of drawn rows after temperature, min-p and every processor; of greedy rows as penalised
+    slots: torch.Tensor  # [N] int64
+    scaled: torch.Tensor  # [N, V] float32; of greedy rows after penalties, without temperature
+    shift: torch.Tensor  # [N, 1]: what the scaled logits have less than the logits divided by the temperature
     errors: Mapping[int, ProcessorError]
 
 
@@ -51,15 +52,15 @@ class Pipeline:
             _forbid_(changed, bitmask)  # whatever they did
         if adjustments is not None:
             adjust_(changed, adjustments, device_rows, bias=False)
-        scaled = self._scaled(changed, device_rows)
+        scaled, shift = self._scaled(changed, device_rows)
         if self._processors.wants(rows.slots, keeping_argmax=True):
-            errors |= self._processors.run_(scaled, views_of(self._batch, rows), keeping_argmax=True)
+            errors |= self._processors.run_(scaled, views_of(self._batch, rows), keeping_argmax=True, failed=errors)
             _forbid_(scaled, bitmask)
-        return Processed(changed, scaled, errors)
+        return Processed(device_rows.slots, scaled, shift, errors)
 
-    def truncated(self, processed: Processed, rows: DeviceRows, *, one_of_greedy: bool) -> torch.Tensor:
-        """After top-k and top-p [N, V]; greedy rows as penalised, or with only their token left."""
-        logits, slots = processed.scaled.clone(), rows.slots
+    def truncated(self, processed: Processed, *, one_of_greedy: bool) -> torch.Tensor:
+        """After top-k and top-p [N, V]; greedy rows after penalties, or with only their token left."""
+        logits, slots = processed.scaled.clone(), processed.slots
         width = logits.shape[1]
         is_greedy = self._batch.table.temperature[slots] == 0
         top_k = self._batch.table.top_k[slots].long()
@@ -68,16 +69,17 @@ class Pipeline:
             top_k = torch.where(is_greedy, 1, top_k)  # ties by lowest id, as the argmax
         return truncate_(logits, top_k, torch.where(is_greedy, 1.0, self._batch.table.top_p[slots]))
 
-    def _scaled(self, logits: torch.Tensor, rows: DeviceRows) -> torch.Tensor:
+    def _scaled(self, logits: torch.Tensor, rows: DeviceRows) -> tuple[torch.Tensor, torch.Tensor]:
         temperature = self._batch.table.temperature[rows.slots][:, None]
         min_p = self._batch.table.min_p[rows.slots][:, None]
         maximum = logits.amax(dim=1, keepdim=True)
         # Rows that are empty or not finite stay as they are, so that their status is seen.
         is_drawn = (temperature > 0) & torch.isfinite(maximum)
         # The maximum goes first: a logit of -3e38, which some models give to what they forbid, must not overflow.
-        scaled = (logits - maximum) / torch.where(temperature > 0, temperature, 1.0)
+        divisor = torch.where(temperature > 0, temperature, 1.0)
+        scaled = (logits - maximum) / divisor
         scaled.masked_fill_(torch.exp(scaled) < min_p, float("-inf"))
-        return torch.where(is_drawn, scaled, logits)
+        return torch.where(is_drawn, scaled, logits), torch.where(is_drawn, maximum / divisor, 0.0)
 
 
 def _forbid_(logits: torch.Tensor, bitmask: torch.Tensor | None) -> None:
