@@ -16,12 +16,20 @@ from constrain.sampling.rows import DeviceRows, Rows
 
 
 @dataclass(frozen=True, slots=True)
+class Penalised:
+    """Logits before temperature."""
+
+    logits: torch.Tensor  # [N, V] float32
+    errors: Mapping[int, ProcessorError]
+
+
+@dataclass(frozen=True, slots=True)
 class Processed:
     """Logits after everything but top-k and top-p."""
 
     slots: torch.Tensor  # [N] int64
-    scaled: torch.Tensor  # [N, V] float32; of greedy rows after penalties, without temperature
-    shift: torch.Tensor  # [N, 1]: what the scaled logits have less than the logits divided by the temperature
+    logits: torch.Tensor  # [N, V] float32; of greedy rows after penalties, without temperature
+    shift: torch.Tensor  # [N, 1]: what the logits have less than those divided by the temperature
     errors: Mapping[int, ProcessorError]
 
 
@@ -40,7 +48,14 @@ class Pipeline:
         device_rows: DeviceRows,
         bitmask: torch.Tensor | None,  # [N, W] int32
     ) -> Processed:
-        """Mask, bias, processors, penalties, temperature, min-p, processors."""
+        """Both halves."""
+        penalised = self.penalised(logits, rows, device_rows, bitmask)
+        return self.processed(penalised, rows, device_rows, bitmask)
+
+    def penalised(
+        self, logits: torch.Tensor, rows: Rows, device_rows: DeviceRows, bitmask: torch.Tensor | None
+    ) -> Penalised:
+        """Mask, bias, processors that can move the argmax, penalties."""
         errors: dict[int, ProcessorError] = {}
         changed = logits[:, : self._batch.vocab_size].to(torch.float32, copy=True)
         _forbid_(changed, bitmask)
@@ -48,11 +63,18 @@ class Pipeline:
         if adjustments is not None:
             adjust_(changed, adjustments, device_rows, penalties=False)
         if self._processors.wants(rows.slots, keeping_argmax=False):
-            errors |= self._processors.run_(changed, views_of(self._batch, rows), keeping_argmax=False)
+            errors = self._processors.run_(changed, views_of(self._batch, rows), keeping_argmax=False)
             _forbid_(changed, bitmask)  # whatever they did
         if adjustments is not None:
             adjust_(changed, adjustments, device_rows, bias=False)
-        scaled, shift = self._scaled(changed, device_rows)
+        return Penalised(changed, errors)
+
+    def processed(
+        self, penalised: Penalised, rows: Rows, device_rows: DeviceRows, bitmask: torch.Tensor | None
+    ) -> Processed:
+        """Temperature, min-p, processors that keep the argmax."""
+        errors = dict(penalised.errors)
+        scaled, shift = self._scaled(penalised.logits, device_rows)
         if self._processors.wants(rows.slots, keeping_argmax=True):
             errors |= self._processors.run_(scaled, views_of(self._batch, rows), keeping_argmax=True, failed=errors)
             _forbid_(scaled, bitmask)
@@ -60,7 +82,7 @@ class Pipeline:
 
     def truncated(self, processed: Processed, *, one_of_greedy: bool) -> torch.Tensor:
         """After top-k and top-p [N, V]; greedy rows after penalties, or with only their token left."""
-        logits, slots = processed.scaled.clone(), processed.slots
+        logits, slots = processed.logits.clone(), processed.slots
         width = logits.shape[1]
         is_greedy = self._batch.table.temperature[slots] == 0
         top_k = self._batch.table.top_k[slots].long()

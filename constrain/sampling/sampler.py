@@ -1,12 +1,12 @@
 """The sampler: logits of the rows of a step in, a token and a status for each row out."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from constrain.errors import InvalidInputError
+from constrain.errors import InvalidInputError, ProcessorError
 from constrain.sampling.adapters import RequestFunctions
 from constrain.sampling.batch import PersistentBatch, SlotRequest, at_temperature_one
 from constrain.sampling.ops.adjust import Adjustments, adjust_
@@ -28,6 +28,8 @@ from constrain.sampling.uniform import Purpose, uniforms
 from constrain.sampling.wanted_logprobs import LogprobGroup, wanted_logprobs
 
 __all__ = ["HostSample", "RowStatus", "Sampled", "Sampler", "sample"]
+
+_NO_ERRORS: Mapping[int, ProcessorError] = {}
 
 
 class Sampler:
@@ -133,26 +135,30 @@ class Sampler:
         """A token for every row; that of a row depends on its request alone, whatever stands beside it."""
         self._check(logits, rows, bitmask)
         device_rows = rows.to(self.device)
-        if self._processors.wants(rows.slots):
-            processed = self._pipeline.run(logits, rows, device_rows, bitmask)
-            table = at_temperature_one(self._batch.table)
-            tokens, status = _sample_rows(processed.scaled, table, device_rows, self._batch.features)
-        else:
-            processed = None
-            tokens, status = _sample_rows(
+        features, errors, processed = self._batch.features, _NO_ERRORS, None
+        if not self._processors.wants(rows.slots):
+            tokens, status = sample_rows(
                 logits,
                 self._batch.table,
                 device_rows,
-                self._batch.features,
+                features,
                 bitmask=bitmask,
                 adjustments=self._penalties.adjustments,
                 vocab_size=self.vocab_size,
             )
+        elif not self._processors.wants(rows.slots, keeping_argmax=True):
+            penalised = self._pipeline.penalised(logits, rows, device_rows, bitmask)
+            tokens, status = sample_rows(penalised.logits, self._batch.table, device_rows, features)
+            errors = penalised.errors
+        else:
+            processed = self._pipeline.run(logits, rows, device_rows, bitmask)
+            tokens, status = sample_rows(processed.logits, at_temperature_one(self._batch.table), device_rows, features)
+            errors = processed.errors
         found = [
             (group, self._logprobs(group, logits, rows, bitmask, tokens, processed))
             for group in wanted_logprobs(self._batch, rows)
         ]
-        return Sampled(tokens, status, processed.errors if processed is not None else {}, found)
+        return Sampled(tokens, status, errors, found)
 
     def logprobs(
         self,
@@ -198,7 +204,7 @@ class Sampler:
         if not group.is_processed:
             return group.of(group.pick(logits)[:, : self.vocab_size], group.pick(tokens))
         if processed is not None:
-            slots, scaled, shift = (group.pick(each) for each in (processed.slots, processed.scaled, processed.shift))
+            slots, scaled, shift = (group.pick(each) for each in (processed.slots, processed.logits, processed.shift))
             processed = Processed(slots, scaled, shift, processed.errors)
         else:
             part, mask = _part(rows, group.rows), None if bitmask is None else group.pick(bitmask)
@@ -226,7 +232,7 @@ def _part(rows: Rows, indices: Sequence[int]) -> Rows:
     return Rows(*([column[index] for index in indices] for column in columns))
 
 
-def _sample_rows(
+def sample_rows(
     logits: torch.Tensor,
     table: SlotTable,
     rows: DeviceRows,
