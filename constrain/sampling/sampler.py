@@ -1,24 +1,14 @@
 """From masked logits to one token and one status a row."""
 
 from collections.abc import Sequence
-from enum import IntEnum
 
 import torch
 
 from constrain.sampling.ops.draw import draw_inverse
 from constrain.sampling.ops.truncate import truncate_
 from constrain.sampling.params import SamplingParams
+from constrain.sampling.status import RowStatus
 from constrain.sampling.uniform import Purpose, uniforms
-
-
-class RowStatus(IntEnum):
-    """Whether a token could be taken from a row."""
-
-    OK = 0
-    EMPTY = 1
-    """Every logit is -inf."""
-    NOT_FINITE = 2
-    """A logit is NaN or +inf."""
 
 
 def sample(
