@@ -9,6 +9,7 @@ from constrain.errors import ProcessorError
 from constrain.sampling.batch import PersistentBatch
 from constrain.sampling.ops.adjust import adjust_
 from constrain.sampling.ops.bitmask import apply_bitmask_
+from constrain.sampling.ops.survivors import min_p_distance
 from constrain.sampling.ops.truncate import truncate_
 from constrain.sampling.penalties import PenaltyState
 from constrain.sampling.processor_set import ProcessorSet, views_of
@@ -100,7 +101,8 @@ class Pipeline:
         # The maximum goes first: a logit of -3e38, which some models give to what they forbid, must not overflow.
         divisor = torch.where(temperature > 0, temperature, 1.0)
         scaled = (logits - maximum) / divisor
-        scaled.masked_fill_(torch.exp(scaled) < min_p, float("-inf"))
+        # As the fused pass says it, so that both keep the same tokens.
+        scaled.masked_fill_(maximum - logits > min_p_distance(min_p, temperature), float("-inf"))
         return torch.where(is_drawn, scaled, logits), torch.where(is_drawn, maximum / divisor, 0.0)
 
 

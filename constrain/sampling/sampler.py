@@ -9,26 +9,23 @@ import torch
 from constrain.errors import InvalidInputError, ProcessorError
 from constrain.sampling.adapters import RequestFunctions
 from constrain.sampling.batch import PersistentBatch, SlotRequest, at_temperature_one
-from constrain.sampling.ops.adjust import Adjustments, adjust_
-from constrain.sampling.ops.bitmask import apply_bitmask_
-from constrain.sampling.ops.draw import draw_inverse
+from constrain.sampling.ops.fused import sample_rows
 from constrain.sampling.ops.logprobs import Logprobs
-from constrain.sampling.ops.truncate import truncate_
 from constrain.sampling.params import SamplingParams
 from constrain.sampling.penalties import PenaltyState
 from constrain.sampling.pipeline import Pipeline, Processed
 from constrain.sampling.processor_set import ProcessorSet
 from constrain.sampling.processors import LogitsProcessor
 from constrain.sampling.restrictions import Restrictions, resolve
-from constrain.sampling.rows import DeviceRows, Rows
+from constrain.sampling.rows import Rows
 from constrain.sampling.sampled import HostSample, Sampled
+from constrain.sampling.stateless import sample
 from constrain.sampling.status import RowStatus
-from constrain.sampling.table import Features, SlotTable
-from constrain.sampling.uniform import Purpose, uniforms
 from constrain.sampling.wanted_logprobs import LogprobGroup, wanted_logprobs
 
 __all__ = ["HostSample", "RowStatus", "Sampled", "Sampler", "sample"]
 
+_READ = (torch.float32, torch.float16, torch.bfloat16)
 _NO_ERRORS: Mapping[int, ProcessorError] = {}
 
 
@@ -134,6 +131,7 @@ class Sampler:
     ) -> Sampled:
         """A token for every row; that of a row depends on its request alone, whatever stands beside it."""
         self._check(logits, rows, bitmask)
+        logits = logits if logits.dtype in _READ else logits.float()
         device_rows = rows.to(self.device)
         features, errors, processed = self._batch.features, _NO_ERRORS, None
         if not self._processors.wants(rows.slots):
@@ -230,84 +228,3 @@ class Sampler:
 def _part(rows: Rows, indices: Sequence[int]) -> Rows:
     columns = (rows.slots, rows.offsets, rows.output_indices, rows.drafts)
     return Rows(*([column[index] for index in indices] for column in columns))
-
-
-def sample_rows(
-    logits: torch.Tensor,
-    table: SlotTable,
-    rows: DeviceRows,
-    features: Features,
-    *,
-    bitmask: torch.Tensor | None = None,
-    adjustments: Adjustments | None = None,
-    vocab_size: int | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Until the fused pass is here."""
-    logits = logits[:, :vocab_size].to(torch.float32, copy=True)
-    if bitmask is not None:
-        apply_bitmask_(logits, bitmask)
-    if adjustments is not None:
-        adjust_(logits, adjustments, rows)
-    maximum = logits.amax(dim=1)
-    status = torch.where(maximum == float("-inf"), int(RowStatus.EMPTY), int(RowStatus.OK))
-    status[torch.isnan(maximum) | (maximum == float("inf"))] = int(RowStatus.NOT_FINITE)
-    tokens = logits.argmax(dim=1)
-    temperature = table.temperature[rows.slots]
-    drawn = (temperature > 0).nonzero()[:, 0]
-    if not len(drawn):
-        return tokens, status
-    slots = rows.slots[drawn]
-    x = logits[drawn]
-    x = (x - x.amax(dim=1, keepdim=True)) / temperature[drawn, None]
-    x.masked_fill_(torch.exp(x) < table.min_p[slots, None], float("-inf"))
-    k = table.top_k[slots].long()
-    x = truncate_(x, torch.where(k == 0, x.shape[1], k), table.top_p[slots])
-    u = uniforms([s % 2**64 for s in table.seed[slots].tolist()], rows.output_indices[drawn].tolist(), Purpose.DRAW)
-    tokens[drawn] = draw_inverse(x, u)
-    return tokens, status
-
-
-def sample(
-    logits: torch.Tensor,  # [N, V] float32, masked, changed in place
-    params: Sequence[SamplingParams],  # N
-    seeds: Sequence[int],  # N
-    output_indices: Sequence[int],  # N
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(token, :class:`RowStatus`) of each row, int64 [N] each, on the device of ``logits``.
-
-    The token of a row whose status is not OK means nothing. A row's token depends on its logits, parameters, seed and
-    output index: never on the other rows.
-    """
-    maximum = logits.amax(dim=1)  # NaN wins over every number in torch
-    status = torch.where(maximum == float("-inf"), int(RowStatus.EMPTY), int(RowStatus.OK))
-    status[torch.isnan(maximum) | (maximum == float("inf"))] = int(RowStatus.NOT_FINITE)
-    tokens = logits.argmax(dim=1)
-    drawn = [row for row, each in enumerate(params) if not each.is_greedy]
-    if drawn:
-        rows = torch.tensor(drawn, device=logits.device)
-        chosen = [params[row] for row in drawn]
-        uniform = uniforms([seeds[row] for row in drawn], [output_indices[row] for row in drawn], Purpose.DRAW)
-        tokens[rows] = _draw(logits[rows], chosen, uniform.to(logits.device))
-    return tokens, status
-
-
-def _draw(logits: torch.Tensor, params: Sequence[SamplingParams], uniform: torch.Tensor) -> torch.Tensor:
-    # The maximum goes first: a logit of -3e38, which some models give to what they forbid, must not overflow.
-    logits = logits - logits.amax(dim=1, keepdim=True)
-    logits /= _column(params, "temperature", torch.float32, logits.device)[:, None]
-    width = logits.shape[1]
-    cut = [row for row, each in enumerate(params) if 0 < each.top_k < width or each.top_p < 1]
-    if cut:  # sorting is the dear part, so only the rows that need it
-        rows = torch.tensor(cut, device=logits.device)
-        top_k = torch.tensor([_effective_top_k(params[row], width) for row in cut], device=logits.device)
-        top_p = _column([params[row] for row in cut], "top_p", torch.float64, logits.device)
-        logits[rows] = truncate_(logits[rows], top_k, top_p)
-    return draw_inverse(logits, uniform)
-
-
-def _effective_top_k(params: SamplingParams, width: int) -> int:
-    return min(params.top_k, width) if params.top_k > 0 else width
-
-
-def _column(params: Sequence[SamplingParams], field: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    return torch.tensor([getattr(each, field) for each in params], dtype=dtype, device=device)
