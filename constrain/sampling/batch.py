@@ -30,6 +30,8 @@ class PersistentBatch:
         self.num_slots = num_slots
         self.table = SlotTable.empty(num_slots, device)
         self.features = Features()
+        self.restricted: set[int] = set()  # slots whose rows may want bits taken out of their masks
+        self.reported: set[int] = set()  # slots that want logprobs
         self._requests: dict[int, SlotRequest] = {}
 
     def __getitem__(self, slot: int) -> SlotRequest:
@@ -52,12 +54,18 @@ class PersistentBatch:
         table.seed[slot] = request.seed - 2**64 if request.seed >= 2**63 else request.seed
         table.gumbel[slot] = params.draw == "gumbel"
         self.features = self._features_of_all()
+        if request.restrictions.needs_mask(0):
+            self.restricted.add(slot)
+        if params.wants_logprobs:
+            self.reported.add(slot)
 
     def remove(self, slot: int) -> None:
         """Free a slot. What stands in the table means nothing until the next ``add``."""
         if slot not in self._requests:
             raise InvalidInputError(f"slot {slot} holds no request")
         del self._requests[slot]
+        self.restricted.discard(slot)
+        self.reported.discard(slot)
         self.features = self._features_of_all()
 
     def _top_k(self, params: SamplingParams) -> int:

@@ -26,7 +26,7 @@ def load_processors(
     One that is named twice is made once. Raises ``InvalidInputError``, which names the processor, where one cannot be
     loaded, and for a name that nobody has.
     """
-    found = {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
+    found = _installed()
     asked: list[Any] = [*(found if installed else ()), *wanted]
     loaded: list[LogitsProcessor] = []
     made: set[type] = set()
@@ -39,6 +39,18 @@ def load_processors(
             made.add(kind)
             loaded.append(_made(name, kind))
     return loaded
+
+
+def _installed() -> dict[str, EntryPoint]:
+    found: dict[str, EntryPoint] = {}
+    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
+        other = found.setdefault(point.name, point)
+        if other.value != point.value:
+            raise InvalidInputError(
+                f"logits processor {point.name!r} is named by two packages, as {other.value} and {point.value}; "
+                "uninstall one of them"
+            )
+    return found
 
 
 def _resolved(each: Any, found: dict[str, EntryPoint]) -> tuple[str, type[LogitsProcessor]]:

@@ -11,7 +11,7 @@ GREEDY_BELOW = 1e-5
 """A temperature under this picks the argmax."""
 
 DrawMethod = Literal["inverse", "gumbel"]
-LogprobsMode = Literal["raw", "processed"]
+LogprobsMode = Literal["raw_logprobs", "raw_logits", "processed_logprobs", "processed_logits"]
 
 
 class SamplingFields(TypedDict, total=False):
@@ -91,8 +91,9 @@ class SamplingParams:
     logprob_token_ids:
         Ids to report at each place of the output, however probable.
     logprobs_mode:
-        ``"raw"``: the model's own; ``"processed"``: of the distribution drawn from, or, where greedy, of the logits
-        after penalties.
+        ``"raw_logprobs"``: the model's own; ``"processed_logprobs"``: of the distribution drawn from, or, where greedy,
+        of the logits after penalties. ``"raw_logits"`` and ``"processed_logits"`` report the logits. Those of a prompt
+        are always the model's own.
     extra:
         Fields of custom processors, by name. A name that no processor knows is an error.
     """
@@ -118,7 +119,7 @@ class SamplingParams:
     logprobs: int | None = None
     prompt_logprobs: int | None = None
     logprob_token_ids: Sequence[int] = ()
-    logprobs_mode: LogprobsMode = "raw"
+    logprobs_mode: LogprobsMode = "raw_logprobs"
     extra: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:

@@ -109,7 +109,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "logprobs": _how_many,
     "prompt_logprobs": _how_many,
     "logprob_token_ids": _ids("a sequence of token ids"),
-    "logprobs_mode": _one_of("raw", "processed"),
+    "logprobs_mode": _one_of("raw_logprobs", "raw_logits", "processed_logprobs", "processed_logits"),
     "extra": _optional(_extra),
 }
 

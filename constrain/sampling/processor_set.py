@@ -1,10 +1,11 @@
 """The processors of a sampler, and which request wants which."""
 
+import warnings
 from collections.abc import Collection, Sequence
 
 import torch
 
-from constrain.errors import InvalidInputError, ProcessorError
+from constrain.errors import ConstrainError, InvalidInputError, ProcessorError
 from constrain.sampling.batch import PersistentBatch, SlotRequest
 from constrain.sampling.params import SamplingParams
 from constrain.sampling.processors import LogitsProcessor, RowView, name_of, run_processor_
@@ -19,7 +20,11 @@ class ProcessorSet:
         self._slots: list[set[int]] = [set() for _ in self._processors]
         self._fields = {name for processor in self._processors for name in processor.extra_fields}
         for processor in self._processors:
-            processor.setup(vocab_size, num_slots, device)
+            try:
+                processor.setup(vocab_size, num_slots, device)
+            except Exception as exc:
+                message = f"logits processor {name_of(processor)} cannot be set up: {type(exc).__name__}: {exc}"
+                raise InvalidInputError(message) from exc
 
     def check(self, params: SamplingParams) -> None:
         """``InvalidInputError`` where a processor refuses the parameters, or where none knows an extra field."""
@@ -29,7 +34,12 @@ class ProcessorSet:
                 f"extra={unknown}: no loaded logits processor reads this; want some of {sorted(self._fields)}"
             )
         for processor in self._processors:
-            processor.check(params)
+            try:
+                processor.check(params)
+            except ConstrainError:
+                raise
+            except Exception as exc:
+                raise _refused(processor, exc) from exc
 
     def add(self, slot: int, request: SlotRequest) -> None:
         """Tell every processor; ``ProcessorError`` where one raises, and then none has the request."""
@@ -38,8 +48,7 @@ class ProcessorSet:
                 wanted = processor.add(slot, request.params, request.prompt_ids, request.output_ids)
             except Exception as exc:
                 self._remove(slot, self._processors[:index])
-                message = f"logits processor {name_of(processor)} refused the request: {type(exc).__name__}: {exc}"
-                raise ProcessorError(message) from exc
+                raise _refused(processor, exc) from exc
             if wanted:
                 self._slots[index].add(slot)
 
@@ -51,7 +60,11 @@ class ProcessorSet:
         for slots in self._slots:
             slots.discard(slot)
         for processor in told:
-            processor.remove(slot)
+            try:
+                processor.remove(slot)
+            except Exception as exc:  # the request has its tokens, and the others go on
+                message = f"logits processor {name_of(processor)} raised when a request ended: {exc!r}"
+                warnings.warn(message, RuntimeWarning, stacklevel=2)
 
     def wants(self, slots: Collection[int], *, keeping_argmax: bool | None = None) -> bool:
         """Whether a processor (of one kind) wants a row of these slots."""
@@ -67,10 +80,12 @@ class ProcessorSet:
         views: Sequence[RowView],  # N
         *,
         keeping_argmax: bool,
+        failed: Collection[int] = (),
     ) -> dict[int, ProcessorError]:
         """Run those that keep the argmax, on rows that are drawn, or those that can move it, on all that want it.
 
-        Returns what went wrong, by row; such a row is not given to the processors behind.
+        Returns what went wrong, by row; such a row is not given to the processors behind, nor is one that has
+        ``failed`` before.
         """
         errors: dict[int, ProcessorError] = {}
         for processor, slots in zip(self._processors, self._slots, strict=True):
@@ -78,10 +93,16 @@ class ProcessorSet:
                 wanted = [
                     index
                     for index, view in enumerate(views)
-                    if view.slot in slots and index not in errors and not (keeping_argmax and view.params.is_greedy)
+                    if view.slot in slots
+                    and not (index in errors or index in failed)
+                    and not (keeping_argmax and view.params.is_greedy)
                 ]
                 errors |= run_processor_(processor, logits, views, wanted)
         return errors
+
+
+def _refused(processor: LogitsProcessor, exc: Exception) -> ProcessorError:
+    return ProcessorError(f"logits processor {name_of(processor)} refused the request: {type(exc).__name__}: {exc}")
 
 
 def views_of(batch: PersistentBatch, rows: Rows) -> list[RowView]:

@@ -47,9 +47,11 @@ class Restrictions:
         words = row.view(np.uint32)
         if self.kept is not None:
             words[: len(self.kept)] &= self.kept
-        for sequence in self.bad_sequences:
-            if _ends_with(output_ids, draft_prefix, sequence[:-1]):
-                words[sequence[-1] // 32] &= ~_bit(sequence[-1])
+        if self.bad_sequences:
+            written = _last(max(map(len, self.bad_sequences)) - 1, output_ids, draft_prefix)
+            for *before, last in self.bad_sequences:
+                if written[-len(before) :] == before:
+                    words[last // 32] &= ~_bit(last)
         if len(output_ids) + len(draft_prefix) >= self.min_tokens:
             return False
         return self._forbid_the_end_(words)
@@ -118,13 +120,11 @@ def _kept(allowed: Sequence[int] | None, forbidden: set[int], vocab_size: int) -
     return np.packbits(bits, bitorder="little").view("<u4").astype(np.uint32)
 
 
-def _ends_with(output_ids: Sequence[int], draft_prefix: Sequence[int], tail: Sequence[int]) -> bool:
-    from_draft = min(len(draft_prefix), len(tail))
-    from_output = len(tail) - from_draft
-    if from_output > len(output_ids):
-        return False
-    written = [*output_ids[len(output_ids) - from_output :], *draft_prefix[len(draft_prefix) - from_draft :]]
-    return written == list(tail)
+def _last(count: int, output_ids: Sequence[int], draft_prefix: Sequence[int]) -> list[int]:
+    """The last tokens of output and drafts, at most ``count``."""
+    from_draft = draft_prefix[max(0, len(draft_prefix) - count) :]
+    from_output = output_ids[max(0, len(output_ids) - count + len(from_draft)) :]
+    return [*from_output, *from_draft]
 
 
 def _bit(token_id: int) -> np.uint32:

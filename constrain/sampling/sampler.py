@@ -1,7 +1,6 @@
 """The sampler: logits of the rows of a step in, a token and a status for each row out."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -10,32 +9,24 @@ import torch
 from constrain.errors import InvalidInputError, ProcessorError
 from constrain.sampling.adapters import RequestFunctions
 from constrain.sampling.batch import PersistentBatch, SlotRequest, at_temperature_one
-from constrain.sampling.ops.adjust import Adjustments, adjust_
-from constrain.sampling.ops.bitmask import apply_bitmask_
-from constrain.sampling.ops.draw import draw_inverse
-from constrain.sampling.ops.truncate import truncate_
+from constrain.sampling.ops.fused import sample_rows
+from constrain.sampling.ops.logprobs import Logprobs
 from constrain.sampling.params import SamplingParams
 from constrain.sampling.penalties import PenaltyState
-from constrain.sampling.pipeline import Pipeline
+from constrain.sampling.pipeline import Pipeline, Processed
 from constrain.sampling.processor_set import ProcessorSet
 from constrain.sampling.processors import LogitsProcessor
 from constrain.sampling.restrictions import Restrictions, resolve
-from constrain.sampling.rows import DeviceRows, Rows
+from constrain.sampling.rows import Rows
+from constrain.sampling.sampled import HostSample, Sampled
+from constrain.sampling.stateless import sample
 from constrain.sampling.status import RowStatus
-from constrain.sampling.table import Features, SlotTable
-from constrain.sampling.uniform import Purpose, uniforms
+from constrain.sampling.wanted_logprobs import LogprobGroup, wanted_logprobs
 
-__all__ = ["RowStatus", "Sampled", "Sampler", "sample"]
+__all__ = ["HostSample", "RowStatus", "Sampled", "Sampler", "sample"]
 
-
-@dataclass(frozen=True, slots=True)
-class Sampled:
-    """What came of N rows."""
-
-    tokens: torch.Tensor  # [N] int64 on the device; means nothing where the status is not OK
-    status: torch.Tensor  # [N] int64 of RowStatus on the device
-    errors: Mapping[int, ProcessorError]
-    """Of the rows that a processor failed on, by row."""
+_READ = (torch.float32, torch.float16, torch.bfloat16)
+_NO_ERRORS: Mapping[int, ProcessorError] = {}
 
 
 class Sampler:
@@ -90,24 +81,25 @@ class Sampler:
         Raises ``ProcessorError`` where a processor refuses the request; the slot is then free.
         """
         request = SlotRequest(params, seed, prompt_ids, output_ids, restrictions)
+        finite = {token: bias for token, bias in (params.logit_bias or {}).items() if bias not in (0, float("-inf"))}
         self._batch.add(slot, request)
         try:
+            self._penalties.add(
+                slot,
+                # Prompts may hold ids past the vocabulary, which are never drawn.
+                prompt_ids=[token for token in prompt_ids if token < self.vocab_size] if params.has_penalties else (),
+                output_ids=output_ids,
+                repetition=params.repetition_penalty,
+                presence=params.presence_penalty,
+                frequency=params.frequency_penalty,
+                logit_bias=finite,
+                max_new_tokens=params.max_tokens,
+            )
             self._processors.add(slot, request)
-        except ProcessorError:
+        except BaseException:
+            self._penalties.remove(slot)
             self._batch.remove(slot)
             raise
-        finite = {token: bias for token, bias in (params.logit_bias or {}).items() if bias not in (0, float("-inf"))}
-        self._penalties.add(
-            slot,
-            # Prompts may hold ids past the vocabulary, which are never drawn.
-            prompt_ids=[token for token in prompt_ids if token < self.vocab_size] if params.has_penalties else (),
-            output_ids=output_ids,
-            repetition=params.repetition_penalty,
-            presence=params.presence_penalty,
-            frequency=params.frequency_penalty,
-            logit_bias=finite,
-            max_new_tokens=params.max_tokens,
-        )
 
     def remove(self, slot: int) -> None:
         """Free a slot."""
@@ -118,7 +110,7 @@ class Sampler:
     def needs_mask(self, slot: int) -> bool:
         """Whether rows of this slot want a mask even where no grammar does, as things stand."""
         request = self._batch[slot]
-        return request.restrictions.needs_mask(len(request.output_ids))
+        return slot in self._batch.restricted and request.restrictions.needs_mask(len(request.output_ids))
 
     def restrict_(
         self, mask_row: torch.Tensor | npt.NDArray[np.int32], slot: int, draft_prefix: Sequence[int] = ()
@@ -139,22 +131,44 @@ class Sampler:
     ) -> Sampled:
         """A token for every row; that of a row depends on its request alone, whatever stands beside it."""
         self._check(logits, rows, bitmask)
+        logits = logits if logits.dtype in _READ else logits.float()
         device_rows = rows.to(self.device)
+        features, errors, processed = self._batch.features, _NO_ERRORS, None
         if not self._processors.wants(rows.slots):
-            tokens, status = _sample_rows(
+            tokens, status = sample_rows(
                 logits,
                 self._batch.table,
                 device_rows,
-                self._batch.features,
+                features,
                 bitmask=bitmask,
                 adjustments=self._penalties.adjustments,
                 vocab_size=self.vocab_size,
             )
-            return Sampled(tokens, status, {})
-        processed = self._pipeline.run(logits, rows, device_rows, bitmask)
-        table = at_temperature_one(self._batch.table)
-        tokens, status = _sample_rows(processed.scaled, table, device_rows, self._batch.features)
-        return Sampled(tokens, status, processed.errors)
+        elif not self._processors.wants(rows.slots, keeping_argmax=True):
+            penalised = self._pipeline.penalised(logits, rows, device_rows, bitmask)
+            tokens, status = sample_rows(penalised.logits, self._batch.table, device_rows, features)
+            errors = penalised.errors
+        else:
+            processed = self._pipeline.run(logits, rows, device_rows, bitmask)
+            tokens, status = sample_rows(processed.logits, at_temperature_one(self._batch.table), device_rows, features)
+            errors = processed.errors
+        found = [
+            (group, self._logprobs(group, logits, rows, bitmask, tokens, processed))
+            for group in wanted_logprobs(self._batch, rows)
+        ]
+        return Sampled(tokens, status, errors, found)
+
+    def logprobs(
+        self,
+        logits: torch.Tensor,  # [N, V or more] floating, never changed
+        rows: Rows,  # N
+        tokens: torch.Tensor,  # [N] int64 on the device
+        bitmask: torch.Tensor | None = None,  # [N, W] int32 on the device
+    ) -> list[tuple[LogprobGroup, Logprobs]]:
+        """What ``sample`` reports, for tokens that were chosen elsewhere, by a rejection rule; see :class:`Sampled`."""
+        self._check(logits, rows, bitmask)
+        groups = wanted_logprobs(self._batch, rows)
+        return [(group, self._logprobs(group, logits, rows, bitmask, tokens)) for group in groups]
 
     def process(
         self,
@@ -166,7 +180,7 @@ class Sampler:
         self._check(logits, rows, bitmask)
         device_rows = rows.to(self.device)
         processed = self._pipeline.run(logits, rows, device_rows, bitmask)
-        return self._pipeline.truncated(processed, device_rows, one_of_greedy=True)
+        return self._pipeline.truncated(processed, one_of_greedy=True)
 
     def commit(self, slots: Sequence[int], token_ids: Sequence[Sequence[int]]) -> None:
         """Tokens that have become output, for each slot."""
@@ -176,95 +190,41 @@ class Sampler:
         """Tokens that were committed and are output no more."""
         self._penalties.uncommit(slot, token_ids)
 
+    def _logprobs(
+        self,
+        group: LogprobGroup,
+        logits: torch.Tensor,
+        rows: Rows,
+        bitmask: torch.Tensor | None,
+        tokens: torch.Tensor,
+        processed: Processed | None = None,  # of all rows, where it was made
+    ) -> Logprobs:
+        if not group.is_processed:
+            return group.of(group.pick(logits)[:, : self.vocab_size], group.pick(tokens))
+        if processed is not None:
+            slots, scaled, shift = (group.pick(each) for each in (processed.slots, processed.logits, processed.shift))
+            processed = Processed(slots, scaled, shift, processed.errors)
+        else:
+            part, mask = _part(rows, group.rows), None if bitmask is None else group.pick(bitmask)
+            processed = self._pipeline.run(group.pick(logits), part, part.to(self.device), mask)
+        drawn_from = self._pipeline.truncated(processed, one_of_greedy=False)
+        if group.mode == "processed_logits":
+            drawn_from += processed.shift
+        return group.of(drawn_from, group.pick(tokens))
+
     def _check(self, logits: torch.Tensor, rows: Rows, bitmask: torch.Tensor | None) -> None:
         if logits.ndim != 2 or logits.shape[0] != len(rows) or logits.shape[1] < self.vocab_size:
             raise InvalidInputError(
                 f"logits {tuple(logits.shape)}: want [{len(rows)}, {self.vocab_size} or more], one row for each of rows"
             )
-        if bitmask is None:
-            unmasked = sorted(slot for slot in set(rows.slots) if self.needs_mask(slot))
+        if bitmask is None and self._batch.restricted:
+            unmasked = sorted(slot for slot in self._batch.restricted.intersection(rows.slots) if self.needs_mask(slot))
             if unmasked:
                 raise InvalidInputError(
                     f"bitmask=None, but the requests in slots {unmasked} forbid tokens; fill a mask, restrict_ its rows"
                 )
 
 
-def _sample_rows(
-    logits: torch.Tensor,
-    table: SlotTable,
-    rows: DeviceRows,
-    features: Features,
-    *,
-    bitmask: torch.Tensor | None = None,
-    adjustments: Adjustments | None = None,
-    vocab_size: int | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Until the fused pass is here."""
-    logits = logits[:, :vocab_size].to(torch.float32, copy=True)
-    if bitmask is not None:
-        apply_bitmask_(logits, bitmask)
-    if adjustments is not None:
-        adjust_(logits, adjustments, rows)
-    maximum = logits.amax(dim=1)
-    status = torch.where(maximum == float("-inf"), int(RowStatus.EMPTY), int(RowStatus.OK))
-    status[torch.isnan(maximum) | (maximum == float("inf"))] = int(RowStatus.NOT_FINITE)
-    tokens = logits.argmax(dim=1)
-    temperature = table.temperature[rows.slots]
-    drawn = (temperature > 0).nonzero()[:, 0]
-    if not len(drawn):
-        return tokens, status
-    slots = rows.slots[drawn]
-    x = logits[drawn]
-    x = (x - x.amax(dim=1, keepdim=True)) / temperature[drawn, None]
-    x.masked_fill_(torch.exp(x) < table.min_p[slots, None], float("-inf"))
-    k = table.top_k[slots].long()
-    x = truncate_(x, torch.where(k == 0, x.shape[1], k), table.top_p[slots])
-    u = uniforms([s % 2**64 for s in table.seed[slots].tolist()], rows.output_indices[drawn].tolist(), Purpose.DRAW)
-    tokens[drawn] = draw_inverse(x, u)
-    return tokens, status
-
-
-def sample(
-    logits: torch.Tensor,  # [N, V] float32, masked, changed in place
-    params: Sequence[SamplingParams],  # N
-    seeds: Sequence[int],  # N
-    output_indices: Sequence[int],  # N
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """(token, :class:`RowStatus`) of each row, int64 [N] each, on the device of ``logits``.
-
-    The token of a row whose status is not OK means nothing. A row's token depends on its logits, parameters, seed and
-    output index: never on the other rows.
-    """
-    maximum = logits.amax(dim=1)  # NaN wins over every number in torch
-    status = torch.where(maximum == float("-inf"), int(RowStatus.EMPTY), int(RowStatus.OK))
-    status[torch.isnan(maximum) | (maximum == float("inf"))] = int(RowStatus.NOT_FINITE)
-    tokens = logits.argmax(dim=1)
-    drawn = [row for row, each in enumerate(params) if not each.is_greedy]
-    if drawn:
-        rows = torch.tensor(drawn, device=logits.device)
-        chosen = [params[row] for row in drawn]
-        uniform = uniforms([seeds[row] for row in drawn], [output_indices[row] for row in drawn], Purpose.DRAW)
-        tokens[rows] = _draw(logits[rows], chosen, uniform.to(logits.device))
-    return tokens, status
-
-
-def _draw(logits: torch.Tensor, params: Sequence[SamplingParams], uniform: torch.Tensor) -> torch.Tensor:
-    # The maximum goes first: a logit of -3e38, which some models give to what they forbid, must not overflow.
-    logits = logits - logits.amax(dim=1, keepdim=True)
-    logits /= _column(params, "temperature", torch.float32, logits.device)[:, None]
-    width = logits.shape[1]
-    cut = [row for row, each in enumerate(params) if 0 < each.top_k < width or each.top_p < 1]
-    if cut:  # sorting is the dear part, so only the rows that need it
-        rows = torch.tensor(cut, device=logits.device)
-        top_k = torch.tensor([_effective_top_k(params[row], width) for row in cut], device=logits.device)
-        top_p = _column([params[row] for row in cut], "top_p", torch.float64, logits.device)
-        logits[rows] = truncate_(logits[rows], top_k, top_p)
-    return draw_inverse(logits, uniform)
-
-
-def _effective_top_k(params: SamplingParams, width: int) -> int:
-    return min(params.top_k, width) if params.top_k > 0 else width
-
-
-def _column(params: Sequence[SamplingParams], field: str, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    return torch.tensor([getattr(each, field) for each in params], dtype=dtype, device=device)
+def _part(rows: Rows, indices: Sequence[int]) -> Rows:
+    columns = (rows.slots, rows.offsets, rows.output_indices, rows.drafts)
+    return Rows(*([column[index] for index in indices] for column in columns))

@@ -1,4 +1,4 @@
-"""Whether a token could be taken."""
+"""Whether a token could be taken from a row of logits."""
 
 from enum import IntEnum
 
@@ -8,6 +8,6 @@ class RowStatus(IntEnum):
 
     OK = 0
     EMPTY = 1
-    """Every logit is -inf."""
+    """Every logit is -inf, or every token forbidden."""
     NOT_FINITE = 2
-    """A logit is NaN or +inf."""
+    """The logit of an allowed token is NaN or +inf, after bias and penalties. Forbidden tokens are not looked at."""

@@ -80,6 +80,16 @@ def test_an_installed_one_that_does_not_load_is_an_error_that_names_it(installed
         load_processors()
 
 
+def test_two_packages_that_name_different_processors_alike_are_an_error(tmp_path: Path, installed: Path) -> None:
+    installed.write_text(f"[constrain.logits_processors]\nplain = {__name__}:Plain\n")
+    other = tmp_path / "other-1.0.dist-info"
+    other.mkdir()
+    (other / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (other / "entry_points.txt").write_text(f"[constrain.logits_processors]\nplain = {__name__}:Broken\n")
+    with pytest.raises(InvalidInputError, match="'plain' is named by two packages"):
+        load_processors()
+
+
 def test_a_module_that_raises_when_imported_is_an_error_that_names_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,7 +34,7 @@ BAD: dict[str, list[object]] = {
     "logprobs": [-2, True, 1.0],
     "prompt_logprobs": [-2, True, "all"],
     "logprob_token_ids": [[-1], 3, None],
-    "logprobs_mode": ["Raw", None],
+    "logprobs_mode": ["raw", None],
     "extra": [[("a", 1)], {1: 2}, "a"],
 }
 

@@ -1,5 +1,6 @@
 """Processors: told of requests, run where they are wanted, and failing alone."""
 
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,8 +10,8 @@ import torch
 from constrain.errors import InvalidInputError, ProcessorError
 from constrain.sampling.params import SamplingParams
 from constrain.sampling.processors import LogitsProcessor, RowProcessor, RowView
-from constrain.sampling.sampler import Sampler
-from tests.sampling.requests import Running, drawn, masks, rows_of, start
+from constrain.sampling.sampler import RowStatus, Sampler
+from tests.sampling.requests import Running, drawn, masks, random_fields, rows_of, start
 
 SIZE = 64
 
@@ -117,6 +118,24 @@ def test_the_other_rows_of_a_batch_draw_what_they_draw_without_processors() -> N
 
 
 @pytest.mark.parametrize("keeps_argmax", [False, True])
+def test_a_processor_that_changes_nothing_changes_no_token(keeps_argmax: bool) -> None:
+    rng = random.Random(3)
+    requests = [
+        Running(slot, SamplingParams(**random_fields(rng, SIZE)), seed=slot, output=[5, slot]) for slot in range(40)
+    ]
+    logits = torch.randn(40, SIZE, generator=torch.Generator().manual_seed(0)) * 3
+    idle = Returning(None)
+    idle.process = lambda logits, rows: logits  # type: ignore[method-assign]
+    idle.keeps_argmax = keeps_argmax
+    plain, with_processor = Sampler(SIZE, 40), Sampler(SIZE, 40, processors=[idle])
+    for sampler in (plain, with_processor):
+        start(sampler, requests)
+    expected, got = drawn(plain, requests, logits), drawn(with_processor, requests, logits)
+    ok = expected.status == RowStatus.OK
+    assert torch.equal(got.status, expected.status) and torch.equal(got.tokens[ok], expected.tokens[ok])
+
+
+@pytest.mark.parametrize("keeps_argmax", [False, True])
 def test_what_is_forbidden_stays_forbidden_whatever_a_processor_does(keeps_argmax: bool) -> None:
     processor = Returning(torch.zeros(1, SIZE))
     processor.keeps_argmax = keeps_argmax
@@ -162,6 +181,44 @@ def test_a_processor_that_refuses_a_request_leaves_its_slot_free() -> None:
     assert recorder.told[1:] == [("add", 3), ("remove", 3)]
     with pytest.raises(InvalidInputError, match="slot 3"):
         sampler.remove(3)
+
+
+class Raising(Recorder):
+    """Raises where it is told to."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__()
+        setattr(self, where, self._raise)
+
+    def _raise(self, *arguments: Any) -> None:
+        raise OSError("no file")
+
+
+def test_a_processor_that_cannot_be_set_up_is_named() -> None:
+    with pytest.raises(InvalidInputError, match="test_processors:Raising cannot be set up: OSError"):
+        Sampler(SIZE, 1, processors=[Raising("setup")])
+
+
+def test_a_processor_that_fails_to_check_is_named_and_one_that_fails_at_the_end_costs_nothing() -> None:
+    with pytest.raises(ProcessorError, match="test_processors:Raising refused the request: OSError"):
+        start(Sampler(SIZE, 1, processors=[Raising("check")]), [Running(0, SamplingParams())])
+    last = Recorder()
+    sampler = Sampler(SIZE, 1, processors=[Raising("remove"), last])
+    start(sampler, [Running(0, SamplingParams())])
+    with pytest.warns(RuntimeWarning, match="Raising raised when a request ended"):
+        sampler.remove(0)
+    assert last.told[-1] == ("remove", 0)
+    start(sampler, [Running(0, SamplingParams())])
+
+
+def test_a_row_that_failed_is_not_given_to_the_processors_behind() -> None:
+    recorder, keeping = Recorder(), Recorder()
+    keeping.keeps_argmax = True
+    sampler = Sampler(SIZE, 4, processors=[FailingRow(), recorder, keeping])
+    requests = [Running(slot, SamplingParams(extra={"lift": 9})) for slot in range(2)]
+    start(sampler, requests)
+    assert set(drawn(sampler, requests, torch.zeros(2, SIZE)).errors) == {1}
+    assert recorder.seen == keeping.seen == [(0, 0, [])]
 
 
 @pytest.mark.parametrize("result", [None, torch.zeros(1, SIZE + 1), torch.zeros(1, SIZE, dtype=torch.int64)])

@@ -75,6 +75,9 @@ def _check(logits: torch.Tensor, adjustments: Adjustments, rows: DeviceRows) -> 
         raise InvalidInputError(
             f"logits are {logits.dtype} {tuple(logits.shape)}; want float32 [{len(rows.slots)}, V], one row for each"
         )
+    width = adjustments.tile_arguments[-1]
+    if width not in (0, -(-logits.shape[1] // PAGE)):
+        raise InvalidInputError(f"{logits.shape[1]} logits a row meet adjustments of {width} pages of {PAGE} tokens")
     if not logits.device == adjustments.repetition.device == rows.slots.device:
         raise InvalidInputError(
             f"logits on {logits.device}, adjustments on {adjustments.repetition.device} and rows on "
@@ -86,11 +89,9 @@ def _adjust_torch(logits: torch.Tensor, adjustments: Adjustments, pages: Pages, 
     row, token, cell = _entries(pages, rows.slots)
     if pages is adjustments.counts:
         row, token, cell = _with_drafts(row, token, cell, rows)
-    inside = token < logits.shape[1]
-    row, token, cell = row[inside], token[inside], cell[inside]
-    values, slot = logits[row, token], rows.slots[row]
+    values, slot = logits[row, token], rows.slots.index_select(0, row)
     logits[row, token] = (
-        _penalised(values, cell, *(column[slot] for column in _columns(adjustments)))
+        _penalised(values, cell, *(column.index_select(0, slot) for column in _columns(adjustments)))
         if pages is adjustments.counts
         else values + cell
     )
@@ -102,9 +103,11 @@ def _entries(pages: Pages, slots: torch.Tensor) -> tuple[torch.Tensor, torch.Ten
     row = torch.repeat_interleave(used)
     place = torch.arange(len(row), device=row.device) - (used.cumsum(0) - used)[row]
     index = pages.base[slots[row]] + place
-    cells = pages.cells[index]
-    page, lane = cells.nonzero().unbind(1)
-    return row[page], pages.numbers[index[page]].long() * PAGE + lane, cells[page, lane]
+    cells = pages.cells.index_select(0, index).view(-1)  # some times faster than an index of tensors
+    hit = cells.nonzero().squeeze(1)
+    page = hit // PAGE
+    token = pages.numbers.index_select(0, index.index_select(0, page)).long() * PAGE + hit % PAGE
+    return row.index_select(0, page), token, cells.index_select(0, hit)
 
 
 def _with_drafts(
@@ -140,7 +143,7 @@ def _columns(adjustments: Adjustments) -> tuple[torch.Tensor, torch.Tensor, torc
     return adjustments.repetition, adjustments.presence, adjustments.frequency
 
 
-_PROGRAMS, _PAGES = 8, 32  # a row, a program
+_PROGRAMS, _PAGES, _WARPS = 8, 32, 4  # programs a row, pages a turn of a program
 
 
 def _adjust_triton(logits: torch.Tensor, adjustments: Adjustments, pages: Pages, rows: DeviceRows) -> None:
@@ -161,4 +164,5 @@ def _adjust_triton(logits: torch.Tensor, adjustments: Adjustments, pages: Pages,
             pages.table.shape[1],
             IS_BIAS=pages is not adjustments.counts,
             PAGES=_PAGES,
+            num_warps=_WARPS,
         )
