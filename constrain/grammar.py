@@ -75,7 +75,8 @@ class Grammar(ABC):
     def forced_tokens(self) -> list[int]:
         """The canonical tokens of the text that must come next; a proposal, empty where the text branches.
 
-        Other tokens may write the same text, so these are a draft and not a mask.
+        They end before a token that could take in what comes behind the forced text. Other tokens may write the same
+        text, so these are a draft and not a mask.
         """
 
     @abstractmethod

@@ -14,6 +14,7 @@ from typing import Self
 
 import torch
 
+from constrain.backends._settled import settled_tokens
 from constrain.bitmask import RowDoor
 from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import Grammar, RowState
@@ -162,7 +163,7 @@ class StoppingGrammar(Grammar):
         except (UnicodeDecodeError, VocabularyError):
             return []
         proposal = self._cut_to_text(proposal, forced)
-        return proposal[: self.validate(proposal)]
+        return settled_tokens(self, self._vocabulary, proposal[: self.validate(proposal)])
 
     def reset(self) -> None:
         self._reset_text()

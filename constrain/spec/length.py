@@ -67,10 +67,11 @@ class AdaptiveLength(DraftLength):
     """The K with the best expected speed, by the acceptance measured at each position.
 
     a_i is the share of drafts whose token i was accepted among those that had one and whose tokens before it were
-    accepted: an exponential moving average over steps, ``momentum`` being the weight of the past; a position that was
-    never reached counts like the one before it, the first like 1. A step with K draft tokens gives
+    accepted: an exponential moving average over steps, ``momentum`` being the weight of the past. At a position that no
+    draft of a step reaches, the average moves towards that of the position before it (the first one's towards 1), so
+    that a length which was given up is tried again. A step with K draft tokens gives
     1 + sum over j <= K of a_1 * ... * a_j tokens, and costs 1 + K * ``token_cost`` of a plain step; K is where the
-    quotient is largest, the smallest such K, at least ``min_length``, which keeps the measuring alive. Deterministic.
+    quotient is largest, the smallest such K, at least ``min_length``. Deterministic.
     """
 
     def __init__(
@@ -83,7 +84,8 @@ class AdaptiveLength(DraftLength):
             )
         self._min_length, self._max_length = min_length, max_length
         self._token_cost, self._momentum = token_cost, momentum
-        self._acceptance: list[float | None] = [None] * max_length
+        self._acceptance = [1.0] * max_length
+        self._is_measured = [False] * max_length
         self._length = max_length
 
     @property
@@ -93,24 +95,19 @@ class AdaptiveLength(DraftLength):
     @property
     def acceptance(self) -> tuple[float, ...]:
         """The estimate of a_i for each position."""
-        estimates, last = [], 1.0
-        for measured in self._acceptance:
-            last = last if measured is None else measured
-            estimates.append(last)
-        return tuple(estimates)
+        return tuple(self._acceptance)
 
     def length(self, batch_size: int) -> int:
         return self._length
 
     def observe(self, proposed: Sequence[int], accepted: Sequence[int]) -> None:
-        for position in range(self._max_length):
+        before = 1.0
+        for position, old in enumerate(self._acceptance):
             reached = [a for p, a in zip(proposed, accepted, strict=True) if p > position and a >= position]
-            if reached:
-                share = sum(a > position for a in reached) / len(reached)
-                old = self._acceptance[position]
-                self._acceptance[position] = (
-                    share if old is None else self._momentum * old + (1 - self._momentum) * share
-                )
+            seen = sum(a > position for a in reached) / len(reached) if reached else before
+            past = self._momentum if self._is_measured[position] else 0.0
+            self._acceptance[position] = before = past * old + (1 - past) * seen
+            self._is_measured[position] |= bool(reached)
         self._length = self._best()
 
     def _best(self) -> int:

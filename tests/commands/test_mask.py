@@ -95,7 +95,8 @@ def test_the_packaged_vocabulary_by_default(smollm2: tuple[Any, Any], capsys: py
     arguments = ["--choice", "naïve 😀", "--choice", "naïve 😁", "--json"]
     assert main(["mask", "--text", "naïve", *arguments]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert said["forced"].startswith(" ") and {"id": 216, "text": " "} in said["tokens"]
+    # A token of the space and the first bytes of the emoji may come, so that not even the space is a token for sure.
+    assert said["forced"] == "" and {"id": 216, "text": " "} in said["tokens"]
     assert main(["mask", "--text", "naïve 😂", *arguments]) == 1
     said = json.loads(capsys.readouterr().out)
     assert (said["legal"], said["num_legal_characters"]) == (False, 6)

@@ -6,6 +6,7 @@ import triton.language as tl
 from constrain.spec.ops._device import pick_block, pick_token, residual_weights, uniform53, write_tokens
 
 _ACCEPT, _RECOVER = tl.constexpr(1), tl.constexpr(2)  # of Purpose; a draw is 0
+_COUNTS = ["num_rows", "num_chunks", "num_blocks", "max_drafts"]  # change from step to step: no compile for each
 
 
 @triton.jit
@@ -26,7 +27,7 @@ def chain_kernel(  # type: ignore[no-untyped-def]
         tl.store(scales_ptr + first_row + place + 1, scale)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=_COUNTS)  # type: ignore[untyped-decorator]
 def block_residual_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,  # [N, V]
     logits_stride,
@@ -45,7 +46,7 @@ def block_residual_kernel(  # type: ignore[no-untyped-def]
     num_chunks,
     num_blocks,
     DRAFT_KIND: tl.constexpr,
-    CHUNK_BLOCKS: tl.constexpr,
+    TILE: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
     """Block sums of (scale * p - q)+ of every row, and of p for bonus rows."""
@@ -61,7 +62,7 @@ def block_residual_kernel(  # type: ignore[no-untyped-def]
         draft_maximum = tl.load(maxima_ptr + num_rows + row)
         draft_total = tl.load(totals_ptr + num_rows + row).to(tl.float32)
         draft_total = tl.where(draft_total > 0, draft_total, 1.0)
-    blocks = chunk * CHUNK_BLOCKS + tl.arange(0, CHUNK_BLOCKS)
+    blocks = chunk * TILE + tl.arange(0, TILE)
     offsets = blocks[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     weights = residual_weights(
         logits_ptr + row * logits_stride, draft_ptr + (row - request) * draft_stride, offsets, vocab_size,
@@ -72,7 +73,7 @@ def block_residual_kernel(  # type: ignore[no-untyped-def]
     tl.store(sums_ptr + row * num_blocks + blocks, tl.sum(weights, axis=1), mask=blocks < num_blocks)
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=_COUNTS)  # type: ignore[untyped-decorator]
 def block_choose_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,  # [N, V]
     logits_stride,

@@ -7,13 +7,15 @@ from constrain.spec.ops._device import pick_block, pick_token, residual_weights,
 
 BLOCK = 512
 """Tokens whose weights are added in float32; across blocks the sums are float64."""
-CHUNK_BLOCKS = 8
-"""Blocks of one program."""
+STATS_BLOCKS, STATS_WARPS = 8, 8
+"""Blocks and warps of a program of the first pass, and of the second."""
+RECOVER_BLOCKS, RECOVER_WARPS = 8, 8
 
 _ACCEPT, _RECOVER = tl.constexpr(1), tl.constexpr(2)  # of Purpose; a draw is 0
+_COUNTS = ["num_rows", "num_chunks", "num_blocks", "max_drafts"]  # change from step to step: no compile for each
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=_COUNTS)  # type: ignore[untyped-decorator]
 def row_stats_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,  # [N, V]
     logits_stride,
@@ -116,15 +118,13 @@ def row_stats_kernel(  # type: ignore[no-untyped-def]
                     tl.load(output_indices_ptr + request) + place,
                     tl.full((), _ACCEPT, tl.int64),
                 )
-                if (q > 0) & (u * q < p):
-                    pass
-                else:  # NaN lands here
-                    tl.atomic_max(refused_ptr + request, (max_drafts + 1 - place).to(tl.int32))
+                refusal = tl.where((q > 0) & (u * q < p), 0, max_drafts + 1 - place)  # NaN is refused
+                tl.atomic_max(refused_ptr + request, refusal.to(tl.int32))
             else:
                 tl.store(ratios_ptr + row, tl.where(q > 0, p / q, 0.0))
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=_COUNTS)  # type: ignore[untyped-decorator]
 def recover_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,  # [N, V]
     logits_stride,
@@ -148,7 +148,7 @@ def recover_kernel(  # type: ignore[no-untyped-def]
     num_blocks,
     max_drafts,
     DRAFT_KIND: tl.constexpr,
-    CHUNK_BLOCKS: tl.constexpr,
+    TILE: tl.constexpr,
     BLOCK: tl.constexpr,
     NUM_BLOCKS: tl.constexpr,  # a power of two >= num_blocks
     WIDTH: tl.constexpr,  # a power of two > max_drafts
@@ -175,7 +175,7 @@ def recover_kernel(  # type: ignore[no-untyped-def]
         draft_total = tl.where(draft_total > 0, draft_total, 1.0)  # of a bonus row it is 0
     logits_row = logits_ptr + row * logits_stride
     draft_row = draft_ptr + (first_draft + place) * draft_stride
-    blocks = chunk * CHUNK_BLOCKS + tl.arange(0, CHUNK_BLOCKS)
+    blocks = chunk * TILE + tl.arange(0, TILE)
     offsets = blocks[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     weights = residual_weights(
         logits_row, draft_row, offsets, vocab_size, maximum, total.to(tl.float32), draft_maximum, draft_total,
@@ -191,7 +191,7 @@ def recover_kernel(  # type: ignore[no-untyped-def]
             # p <= q everywhere but for rounding: any token of the target will do.
             draft_width = tl.where(place < 0, vocab_size, 0)
             for each in range(0, num_chunks):
-                blocks = each * CHUNK_BLOCKS + tl.arange(0, CHUNK_BLOCKS)
+                blocks = each * TILE + tl.arange(0, TILE)
                 offsets = blocks[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
                 weights = residual_weights(
                     logits_row, draft_row, offsets, vocab_size, maximum, total.to(tl.float32), draft_maximum,

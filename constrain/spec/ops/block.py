@@ -78,7 +78,7 @@ def _verify_triton(
     draft_is_logits: bool,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     from constrain.spec.ops import _block_kernel as kernels
-    from constrain.spec.ops._rejection_kernel import BLOCK, CHUNK_BLOCKS
+    from constrain.spec.ops._rejection_kernel import BLOCK, RECOVER_BLOCKS, RECOVER_WARPS
 
     batch, num_rows, vocab_size, device = len(metadata), metadata.num_rows, logits.shape[1], logits.device
     tokens = torch.empty(batch, metadata.max_drafts + 1, dtype=torch.int64, device=device)
@@ -92,11 +92,12 @@ def _verify_triton(
     chain: Any = kernels.chain_kernel
     chain[(batch,)](metadata.num_drafts, metadata.cu_num_drafts, stats.ratios, scales, num_warps=1)
     residual: Any = kernels.block_residual_kernel
-    residual[(num_rows * stats.num_chunks,)](
+    num_chunks = -(-stats.num_blocks // RECOVER_BLOCKS)
+    residual[(num_rows * num_chunks,)](
         logits, logits.stride(0), draft, draft.stride(0), metadata.draft_token_ids, metadata.num_drafts,
         metadata.cu_num_drafts, metadata.row_requests, stats.maxima, stats.totals, scales, sums, vocab_size, num_rows,
-        stats.num_chunks, stats.num_blocks, DRAFT_KIND=stats.draft_kind, CHUNK_BLOCKS=CHUNK_BLOCKS, BLOCK=BLOCK,
-        num_warps=8,
+        num_chunks, stats.num_blocks, DRAFT_KIND=stats.draft_kind, TILE=RECOVER_BLOCKS, BLOCK=BLOCK,
+        num_warps=RECOVER_WARPS,
     )  # fmt: skip
     choose: Any = kernels.block_choose_kernel
     choose[(batch,)](

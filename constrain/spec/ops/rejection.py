@@ -111,12 +111,14 @@ def _verify_triton(
     draft = logits if draft is None else draft
     sums = torch.empty(batch, stats.num_blocks, dtype=torch.float32, device=device)
     recover: Any = kernels.recover_kernel
-    recover[(batch * stats.num_chunks,)](
+    num_chunks = -(-stats.num_blocks // kernels.RECOVER_BLOCKS)
+    recover[(batch * num_chunks,)](
         logits, logits.stride(0), draft, draft.stride(0), metadata.draft_token_ids, metadata.num_drafts,
         metadata.cu_num_drafts, seeds, output_indices, stats.maxima, stats.totals, stats.refused, sums, stats.tickets,
-        tokens, num_accepted, logits.shape[1], metadata.num_rows, stats.num_chunks, stats.num_blocks, max_drafts,
-        DRAFT_KIND=stats.draft_kind, CHUNK_BLOCKS=kernels.CHUNK_BLOCKS, BLOCK=kernels.BLOCK,
-        NUM_BLOCKS=power_of_two(stats.num_blocks), WIDTH=power_of_two(max_drafts + 1), num_warps=8,
+        tokens, num_accepted, logits.shape[1], metadata.num_rows, num_chunks, stats.num_blocks, max_drafts,
+        DRAFT_KIND=stats.draft_kind, TILE=kernels.RECOVER_BLOCKS, BLOCK=kernels.BLOCK,
+        NUM_BLOCKS=power_of_two(stats.num_blocks), WIDTH=power_of_two(max_drafts + 1),
+        num_warps=kernels.RECOVER_WARPS,
     )  # fmt: skip
     return tokens, num_accepted
 
@@ -126,7 +128,6 @@ class RowStats:
     """What :func:`launch_row_stats` leaves on the device."""
 
     draft_kind: int
-    num_chunks: int
     num_blocks: int
     maxima: torch.Tensor  # [2, N] float32
     totals: torch.Tensor  # [2, N] float64
@@ -149,13 +150,12 @@ def launch_row_stats(
     from constrain.spec.ops import _rejection_kernel as kernels
 
     batch, num_rows, vocab_size, device = len(metadata), metadata.num_rows, logits.shape[1], logits.device
-    chunk = kernels.CHUNK_BLOCKS * kernels.BLOCK
+    chunk = kernels.STATS_BLOCKS * kernels.BLOCK
     num_chunks = -(-vocab_size // chunk)
     zeros = torch.zeros(num_rows + 2 * batch, dtype=torch.int32, device=device)
     row_tickets, tickets, refused = torch.split(zeros, [num_rows, batch, batch])
     result = RowStats(
         draft_kind=0 if draft is None else 2 if draft_is_logits else 1,
-        num_chunks=num_chunks,
         num_blocks=-(-vocab_size // kernels.BLOCK),
         maxima=torch.empty(2, num_rows, dtype=torch.float32, device=device),
         totals=torch.empty(2, num_rows, dtype=torch.float64, device=device),
@@ -171,7 +171,7 @@ def launch_row_stats(
         metadata.cu_num_drafts, metadata.rows_by_position, metadata.row_requests, seeds, output_indices, partial,
         result.maxima, result.totals, result.ratios, row_tickets, refused, vocab_size, num_rows, num_chunks,
         metadata.max_drafts, DRAFT_KIND=result.draft_kind, VERDICT=verdict, CHUNK=chunk,
-        NUM_CHUNKS=power_of_two(num_chunks), num_warps=8,
+        NUM_CHUNKS=power_of_two(num_chunks), num_warps=kernels.STATS_WARPS,
     )  # fmt: skip
     return result
 
