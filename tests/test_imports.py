@@ -38,6 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "bitmask": {"errors", "vocabulary"},
     "source": {"errors"},
     "schema": {"errors", "grammar_spec", "grammar"},
+    "tools": {"errors", "grammar_spec", "schema", "tags", "vocabulary"},
     "sampling": {"errors"},
     "request": {"errors", "grammar", "grammar_spec", "sampling"},
     "result": {"errors"},
