@@ -180,8 +180,8 @@ def _starts(items: tuple[Expression, ...]) -> list[list[Expression]]:
 def _collide(one: list[Expression], other: list[Expression]) -> bool:
     """Whether two beginnings could be taken for each other. Texts that are watched for the same strings never are."""
     for left, right in zip(one, other, strict=False):
-        if isinstance(left, TokenId) and isinstance(right, TokenId) and left == right:
-            continue
+        if isinstance(left, TokenId | Literal) and left == right:
+            continue  # one lexeme, behind which both go on
         if isinstance(left, TokenId) or isinstance(right, TokenId):
             return False
         if isinstance(left, FreeText | TextUntil) and isinstance(right, FreeText | TextUntil):

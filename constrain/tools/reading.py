@@ -49,6 +49,9 @@ class CallReader:
             return _Scan(self._format, self._names, output, {}, is_complete).found()
         if vocabulary is None:
             raise InvalidValueError("token ids say nothing without their vocabulary; pass vocabulary=")
+        if output and output[-1] in vocabulary.stop_token_ids:
+            # Any stop token may end an output, also where the format has a certain one.
+            output, is_complete = output[:-1], True
         stand_ins = {
             token: char
             for token, char in self._stand_ins.items()
