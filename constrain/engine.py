@@ -278,7 +278,7 @@ class Engine:
         text = self.vocabulary.decode(output_ids).decode("utf-8", errors="replace")
         value: object = None
         if reason == "stop":
-            value, error = _decoded(sequence, text)
+            value, error = _decoded(sequence, text, output_ids, self.vocabulary)
             reason = "stop" if error is None else "error"
         sequence.timings.total_s = time.perf_counter() - sequence.added_at
         self._finished.append(
@@ -324,9 +324,13 @@ def _as_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
     return make_backend(backend, vocabulary)
 
 
-def _decoded(sequence: ActiveRequest, text: str) -> tuple[object, ConstrainError | None]:
+def _decoded(
+    sequence: ActiveRequest, text: str, output_ids: list[int], vocabulary: Vocabulary
+) -> tuple[object, ConstrainError | None]:
     try:
-        return _decoder(sequence)(text), None
+        decode = _decoder(sequence)
+        decode_tokens = getattr(decode, "decode_tokens", None)  # of constrain.schema.Constraint
+        return (decode(text) if decode_tokens is None else decode_tokens(output_ids, vocabulary)), None
     except InvalidValueError as exc:
         return None, exc
     except Exception as exc:

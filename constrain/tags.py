@@ -126,7 +126,7 @@ def read_tagged_text(text: str) -> TaggedText | None:
 def parts_of(marker: Marker, vocabulary: Vocabulary) -> Parts:
     """``marker`` in the texts and special ids of ``vocabulary``.
 
-    Raises ``InvalidGrammarError`` for an id that is no special token there.
+    Raises ``InvalidGrammarError`` for an id that is no special token there, and for a text that no tokens write.
     """
     found: list[str | int] = []
     for part in _sequence(marker):
@@ -139,6 +139,9 @@ def parts_of(marker: Marker, vocabulary: Vocabulary) -> Parts:
             found[-1] += written
         elif written != "":
             found.append(written)
+    for text in found:
+        if isinstance(text, str) and not vocabulary.written_bytes.issuperset(text.encode()):
+            raise InvalidGrammarError(f"the marker {text!r} of a tag cannot be written: the vocabulary lacks its bytes")
     return tuple(found)
 
 

@@ -163,6 +163,11 @@ class Vocabulary:
             digest.update(len(token).to_bytes(4, "little") + token)
         return digest.hexdigest()
 
+    @cached_property
+    def written_bytes(self) -> frozenset[int]:
+        """Every byte that some token writes."""
+        return frozenset(b"".join(self.token_bytes))
+
     def encode(self, text: str) -> list[int]:
         """The canonical tokens of ``text`` inside a text: ``decode`` gives back its bytes exactly.
 

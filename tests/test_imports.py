@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "source": {"errors"},
     "schema": {"errors", "grammar_spec", "grammar"},
     "reasoning": {"errors", "vocabulary", "grammar_spec", "grammar", "bitmask"},
+    "tools": {"errors", "grammar_spec", "schema", "tags", "vocabulary"},
     "sampling": {"errors"},
     "spec": {"errors", "vocabulary", "grammar", "bitmask", "source", "sampling"},
     "request": {"errors", "grammar", "grammar_spec", "sampling"},

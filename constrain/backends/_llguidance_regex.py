@@ -1,4 +1,4 @@
-"""Regular expressions in the dialect of Rust's ``regex``, every character escaped, so that Lark reads none of it."""
+"""Regular expressions in the dialect of Rust's ``regex``; every character is escaped, so that Lark sees no syntax."""
 
 from constrain.errors import InvalidGrammarError
 from constrain.regex import Alternation, Chars, Concat, Node, Repeat

@@ -105,9 +105,17 @@ def _content_problem(content: Content) -> str | None:
     elif kind == "lark":
         if _leaves_braces(content.grammar_spec.text):
             return "a Lark grammar with unbalanced braces inside a tag"
+    elif _ends_itself(content.grammar_spec):
+        return None
     elif until[:1] in _NUMBER:
         return f"a number could run into its end {until!r}"
     return "nothing shows where the content ends; give the tag an end" if content.is_open else None
+
+
+def _ends_itself(grammar_spec: GrammarSpec) -> bool:
+    """Whether this is the JSON of an object or array, whose last bracket shows the end."""
+    schema = json.loads(grammar_spec.text) if grammar_spec.kind == "json_schema" else {"type": "object"}
+    return isinstance(schema, dict) and schema.get("type") in ("object", "array")
 
 
 _NUMBER = frozenset("0123456789.eE+-")
@@ -172,8 +180,8 @@ def _starts(items: tuple[Expression, ...]) -> list[list[Expression]]:
 def _collide(one: list[Expression], other: list[Expression]) -> bool:
     """Whether two beginnings could be taken for each other. Texts that are watched for the same strings never are."""
     for left, right in zip(one, other, strict=False):
-        if isinstance(left, TokenId) and isinstance(right, TokenId) and left == right:
-            continue
+        if isinstance(left, TokenId | Literal) and left == right:
+            continue  # one lexeme, behind which both go on
         if isinstance(left, TokenId) or isinstance(right, TokenId):
             return False
         if isinstance(left, FreeText | TextUntil) and isinstance(right, FreeText | TextUntil):

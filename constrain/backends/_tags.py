@@ -18,5 +18,6 @@ def unsupported_tags(
     found = []
     for number, tag in enumerate(tagged.tags):
         for item in unsupported(tag.content) if tag.content is not None else ():
-            found.append(replace(item, pointer=f"/format/tags/{number}/content{item.pointer}"))
+            place = f"/format/tags/{number}/content{item.pointer}"
+            found.append(replace(item, pointer=place, reason=f"{item.reason} (in the tag that begins {tag.begin!r})"))
     return found

@@ -39,7 +39,7 @@ def _result(
     if error is not None:
         reason = "dead_end" if isinstance(error, DeadEndError) else "error"
     elif is_complete:
-        value, error = _decoded(text, wanted)
+        value, error = _decoded(text, token_ids, wanted, vocabulary)
         reason = reason if error is None else "error"
     return GenerationResult(
         request_id=index,
@@ -81,9 +81,12 @@ def _left_at(token_ids: list[int], wanted: Wanted, vocabulary: Vocabulary) -> Co
     )
 
 
-def _decoded(text: str, wanted: Wanted) -> tuple[object, ConstrainError | None]:
+def _decoded(
+    text: str, token_ids: list[int], wanted: Wanted, vocabulary: Vocabulary
+) -> tuple[object, ConstrainError | None]:
+    decode_tokens = getattr(wanted.decode, "decode_tokens", None)  # of constrain.schema.Constraint
     try:
-        return wanted.decode(text), None
+        return (wanted.decode(text) if decode_tokens is None else decode_tokens(token_ids, vocabulary)), None
     except ConstrainError as exc:
         return None, exc
     except Exception as exc:

@@ -22,7 +22,8 @@ class Constraint:
     """What to generate and how to read it.
 
     ``grammar_spec`` is None for free text. ``decode`` turns a finished text into the value, or raises
-    :class:`~constrain.errors.InvalidValueError`.
+    :class:`~constrain.errors.InvalidValueError`. A ``decode`` with a method ``decode_tokens(token_ids, vocabulary)`` is
+    given the output's tokens instead, since a text does not show special tokens.
     """
 
     grammar_spec: GrammarSpec | None
@@ -42,6 +43,7 @@ def as_constraint(obj: Any, *, form: JsonForm | None = None) -> Constraint:
     a compiled ``re.Pattern``           text that matches it as a whole, the value is the text
     a list or tuple of strings          one of them, bare (``Literal`` gives JSON, with quotes)
     a function                          JSON of its arguments, the value a dict of them; it is never called
+    ``Tools``                           calls of tools; ``constrain.tools.Tools`` says what the value is
     ==================================  =============================================================================
 
     Raises ``InvalidGrammarError`` for anything else, saying what to pass.
@@ -52,6 +54,9 @@ def as_constraint(obj: Any, *, form: JsonForm | None = None) -> Constraint:
         return obj
     if isinstance(obj, GrammarSpec):
         return Constraint(obj, PlainDecoder(obj))
+    if not isinstance(obj, type) and hasattr(obj, "__constraint__"):
+        made: Constraint = obj.__constraint__()
+        return made
     if isinstance(obj, str):
         return as_constraint(_schema_text(obj, form))
     if isinstance(obj, Mapping):
