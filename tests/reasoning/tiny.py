@@ -39,7 +39,7 @@ def vocabulary() -> Vocabulary:
         tokens,
         stop_token_ids=STOPS,
         special_tokens={name: 3 + i for i, name in enumerate(SPECIALS)},
-        logits_width=len(tokens) + 40,
+        logits_width=97,
     )
 
 
