@@ -34,12 +34,14 @@ class BoundFormat:
         for text, symbols in ((reasoning_format.start, self.start), *zip(self.end_texts, self.ends, strict=True)):
             _writable(text, symbols, vocabulary)
         self.matcher = MarkerMatcher(self.ends)
-        self.prompt_matcher = MarkerMatcher([*self.ends, *([self.start] if self.start else [])])
+        turns = [symbols_of_text(text, vocabulary) for text in reasoning_format.turns]
+        self.prompt_matcher = MarkerMatcher([*self.ends, *turns, *([self.start] if self.start else [])])
+        """Finds the end markers, then what begins a message, then the start marker."""
+        self.first_start = len(self.ends) + len(turns)
         self.header_starts, self.header_ends = (
             frozenset(symbol for name in names for symbol in symbols_of_text(name, vocabulary))
             for names in reasoning_format.headers
         )
-        self.turn_id = vocabulary.special_tokens.get(reasoning_format.turn, -1)
         named = {symbol - SPECIAL for text in (*reasoning_format.texts, *end_markers)
                  for symbol in symbols_of_text(text, vocabulary) if symbol >= SPECIAL}  # fmt: skip
         self.special_ids = frozenset(named)

@@ -25,9 +25,9 @@ class ReasoningFormat:
         What stands before content where there was no thinking.
     implicit_start:
         Thinking is open from the first token, also where the start marker is nowhere.
-    turn:
-        The special token that begins a message of a conversation. What stands before the last one says nothing about
-        the output. Special tokens that the format does not name always do that.
+    turns:
+        Texts that begin a message of a conversation. What stands before the last one says nothing about the output.
+        Special tokens that the format does not name always do that.
     headers:
         Special tokens between which text is no thinking: ``(those that begin a header, those that end it)``.
     needs:
@@ -40,13 +40,15 @@ class ReasoningFormat:
     closing: str = ""
     skip: str = ""
     implicit_start: bool = False
-    turn: str = ""
+    turns: tuple[str, ...] = ()
     headers: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     needs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("start", "end", "after_end", "closing", "skip", "turn"):
+        for name in ("start", "end", "after_end", "closing", "skip"):
             check_text(f"{name} of a ReasoningFormat", getattr(self, name))
+        if isinstance(self.turns, str) or not all(isinstance(each, str) and each for each in self.turns):
+            raise InvalidInputError(f"turns={self.turns!r}: want a tuple of texts, none of them empty")
         if not self.end:
             raise InvalidInputError("a ReasoningFormat without an end: thinking would never be over; give end=")
         if not self.start and not self.implicit_start:
@@ -57,7 +59,7 @@ class ReasoningFormat:
     @property
     def texts(self) -> tuple[str, ...]:
         """Every text whose special tokens belong to thinking."""
-        return (self.start, self.end, self.closing, self.skip, self.turn, *self.headers[0], *self.headers[1])
+        return (self.start, self.end, self.closing, self.skip, *self.headers[0], *self.headers[1])
 
 
 def check_text(what: str, text: object) -> None:
@@ -70,7 +72,8 @@ def check_text(what: str, text: object) -> None:
         raise InvalidInputError(f"{what} holds half of a surrogate pair, which no token writes: {text!r}") from exc
 
 
-THINK = ReasoningFormat(start="<think>", end="</think>", after_end="\n\n")
+# To DeepSeek's tokenizers the roles are ordinary tokens; in other families they are special.
+THINK = ReasoningFormat(start="<think>", end="</think>", after_end="\n\n", turns=("<｜User｜>", "<｜Assistant｜>"))
 DEEPSEEK_R1 = replace(THINK, implicit_start=True)
 MISTRAL = ReasoningFormat(start="[THINK]", end="[/THINK]")
 # A message is <|start|>role<|channel|>channel<|message|>text<|end|>; a prompt ends with <|start|>assistant. Whatever
@@ -80,7 +83,7 @@ HARMONY = ReasoningFormat(
     end="<|channel|>final<|message|>",
     closing="<|end|><|start|>assistant<|channel|>final<|message|>",
     skip="<|channel|>final<|message|>",
-    turn="<|start|>",
+    turns=("<|start|>",),
     headers=(("<|start|>", "<|channel|>"), ("<|message|>",)),
     needs=("<|start|>", "<|end|>", "<|channel|>", "<|message|>"),
 )

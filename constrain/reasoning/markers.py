@@ -80,7 +80,10 @@ class MarkerMatcher:
 
     def walk(self, place: int, symbols: Symbols) -> tuple[int, int]:
         """The place behind the first symbols of which one ends a marker, and how many those are; else behind all."""
+        root = self._next[0]
         for count, symbol in enumerate(symbols, 1):
+            if not place and symbol not in root:  # nearly always
+                continue
             place = self.step(place, symbol)
             if self.found[place] is not None:
                 return place, count

@@ -110,9 +110,9 @@ class Splitter:
 
     def _feed_closing(self, token_id: int) -> None:
         new = self._thinking.advance(self._track, token_id)
-        if new is None:  # an output that kept no budget
-            self._track = Track(Phase.CONTENT, 1, ended_by=0)
-            self._text += self._bound.vocabulary.decode((token_id,))
+        if new is None:  # an output that kept no budget: thinking goes on without one
+            self._thinking, self._track = Thinking(self._bound), Track(Phase.INSIDE)
+            self._feed_one(token_id)
             return
         if self._track.place < self._thinking.num_phrase:
             self._pending += self._bound.vocabulary.decode((token_id,))

@@ -158,8 +158,8 @@ class Thinking:
 def track_of_prompt(bound: BoundFormat, prompt_ids: Sequence[int]) -> Track:
     """Where ``prompt_ids`` leave the output: START, INSIDE, BEHIND or CONTENT.
 
-    Only the last message counts: a special token that the format does not name (a role, an end of turn, padding) or its
-    ``turn`` begins a new one, so that markers in what a user wrote open nothing.
+    Only the last message counts: a special token that the format does not name (a role, an end of turn, padding) or one
+    of its ``turns`` begins a new one, so that markers in what a user wrote open nothing.
     """
     thinking, track, place = Thinking(bound), Track(Phase.START), 0
     matcher = bound.prompt_matcher
@@ -167,10 +167,10 @@ def track_of_prompt(bound: BoundFormat, prompt_ids: Sequence[int]) -> Track:
         for symbol in bound.symbols_of_token(token_id):
             place = matcher.step(place, symbol)
             found = matcher.found[place]
-            if found == len(bound.ends):
+            if found == bound.first_start:
                 track = Track(Phase.INSIDE)
             elif found is not None:
-                track = thinking.behind(found)
+                track = thinking.behind(found) if found < len(bound.ends) else Track(Phase.START)
             elif track.phase is not Phase.START:
                 track = thinking.step(track, symbol)
     return track
@@ -198,7 +198,7 @@ def _last_message(bound: BoundFormat, prompt_ids: Sequence[int]) -> int:
     specials, size = bound.vocabulary.special_token_ids - bound.special_ids, bound.vocabulary.size
     for at in range(len(prompt_ids) - 1, -1, -1):
         token_id = prompt_ids[at]
-        if token_id in specials or not 0 <= token_id < size or token_id == bound.turn_id:
+        if token_id in specials or not 0 <= token_id < size:
             return at + 1
     return 0
 
