@@ -45,7 +45,8 @@ from constrain.request import Request
 from constrain.result import GenerationResult, NewTokens, Timings
 from constrain.sampling.params import SamplingParams
 from constrain.source import FunctionSource, HiddenStates, LogitsSource, SequenceView
-from constrain.stream import Stream, StreamEvent, stream
+from constrain.stream import Stream, stream
+from constrain.stream_pieces import StreamEvent
 from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from constrain.errors import ClosedError
 from constrain.generate import generate_until
 from constrain.inputs import ManyOptions, Message, OneOptions, Prompt
 from constrain.result import GenerationResult
-from constrain.stream import Stream, StreamEvent, stream
+from constrain.stream import Stream, stream
+from constrain.stream_pieces import StreamEvent
 
 
 @overload

@@ -29,7 +29,7 @@ class TokenBitmask:
         self._buffers = [torch.zeros(shape, dtype=torch.int32, pin_memory=on_gpu) for _ in range(count)]
         self._on_device = torch.zeros(shape, dtype=torch.int32, device=self.device) if on_gpu else None
         self._uploaded: list[torch.cuda.Event | None] = [None] * count
-        self._own_stream = torch.cuda.Stream(self.device) if on_gpu else None
+        self._own_stream = torch.cuda.Stream(self.device) if on_gpu else None  # type: ignore[no-untyped-call]
         self._turn = 0
         self.max_rows = max_rows
 

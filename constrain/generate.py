@@ -75,6 +75,8 @@ def generate(
     **sampling:
         The fields of :class:`~constrain.sampling.SamplingParams`: ``temperature``, ``max_tokens``, ...
 
+    With ``n`` over 1 the result is a list, for one prompt too: the n outputs of each prompt stand together.
+
     Raises what is wrong with the call itself. What is wrong with a single prompt or constraint is raised for one
     prompt, and for several stands in that prompt's result.
     """
@@ -113,32 +115,34 @@ def generate_until(
     params = SamplingParams(**given)
     source, vocabulary, tokenizer = prepare(model, tokenizer, vocabulary)
     asked = [constraint] * len(prompts) if constraints is None else list(constraints)
-    results: list[GenerationResult | None] = [None] * len(prompts)
+    num_results = len(prompts) * params.n
+    results: list[GenerationResult | None] = [None] * num_results
     with Engine(
         source,
         vocabulary,
         backend=cached_backend(backend, vocabulary),
-        max_batch_size=max(1, min(max_batch_size, len(prompts))),
+        max_batch_size=max(1, min(max_batch_size, num_results)),
     ) as engine:
-        index_of: dict[int, int] = {}
+        place_of: dict[int, int] = {}
         for index, (each, wanted) in enumerate(zip(prompts, asked, strict=True)):
+            places = range(index * params.n, (index + 1) * params.n)
             try:
-                request = make_request(each, wanted, params, timeout_s, vocabulary, tokenizer)
-                index_of[engine.add(request)] = index
+                samples = make_request(each, wanted, params, timeout_s, vocabulary, tokenizer).samples()
+                place_of.update(zip(map(engine.add, samples), places, strict=True))
             except ConstrainError as exc:
                 if is_one:
                     raise
-                results[index] = _refused(index, exc)
+                results[places.start : places.stop] = [_refused(index, exc)] * params.n
         while engine.has_work:
             if should_stop():
-                for request_id in index_of:
+                for request_id in place_of:
                     engine.cancel(request_id)
             for result in engine.step():
-                index = index_of[result.request_id]
-                results[index] = result.with_request_id(index)
+                place = place_of[result.request_id]
+                results[place] = result.with_request_id(place // params.n)
     done = [result for result in results if result is not None]
-    assert len(done) == len(prompts), (len(done), len(prompts))
-    return raise_if_refused(done[0]) if is_one else done
+    assert len(done) == num_results, (len(done), num_results)
+    return raise_if_refused(done[0]) if is_one and params.n == 1 else done
 
 
 def _refused(index: int, error: ConstrainError) -> GenerationResult:

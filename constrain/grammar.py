@@ -79,6 +79,13 @@ class Grammar(ABC):
         text, so these are a draft and not a mask.
         """
 
+    def value_starts(self) -> list[int]:
+        """For each value that is open at this point, how many tokens were accepted before it began; the innermost last.
+
+        Where a dead end may be worth going back to. Empty for a grammar that knows no values.
+        """
+        return []
+
     @abstractmethod
     def reset(self) -> None:
         """Go back to the start; the same as rolling back everything."""

@@ -1,14 +1,17 @@
 """What a caller asks of an engine."""
 
+import secrets
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
 from constrain.errors import InvalidInputError
 from constrain.grammar import CompiledGrammar
 from constrain.grammar_spec import GrammarSpec
+from constrain.reasoning.options import Reasoning
 from constrain.sampling.params import SamplingParams
+from constrain.sampling.seeds import output_seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +29,9 @@ class Request:
     timeout_s:
         Seconds from ``Engine.add`` after which the request ends with ``finish_reason="deadline"``, looked at between
         steps; None for no limit.
+    reasoning:
+        Thinking before the constrained content, and its budget; None for a model that does not think. The result tells
+        thinking and text apart.
     """
 
     prompt_ids: Sequence[int]
@@ -33,6 +39,7 @@ class Request:
     params: SamplingParams = field(default_factory=SamplingParams)
     decode: Callable[[str], Any] | None = None
     timeout_s: float | None = None
+    reasoning: Reasoning | None = None
 
     def __post_init__(self) -> None:
         timeout = self.timeout_s
@@ -40,3 +47,14 @@ class Request:
             raise InvalidInputError(f"timeout_s={timeout!r}: want a number of seconds from 0 on, or None")
         if not isinstance(self.params, SamplingParams):
             raise InvalidInputError(f"params={self.params!r}: want SamplingParams(...)")
+        if self.reasoning is not None and not isinstance(self.reasoning, Reasoning):
+            raise InvalidInputError(f"reasoning={self.reasoning!r}: want Reasoning(...), or None")
+
+    def samples(self) -> list["Request"]:
+        """One request for each of ``params.n`` outputs, each with a seed of its own that follows from ``params.seed``;
+        the first has that itself."""
+        if self.params.n == 1:
+            return [self]
+        seed = secrets.randbits(64) if self.params.seed is None else self.params.seed
+        each = (replace(self.params, n=1, seed=output_seed(seed, index)) for index in range(self.params.n))
+        return [replace(self, params=params) for params in each]

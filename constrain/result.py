@@ -4,6 +4,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from constrain.errors import ConstrainError
+from constrain.sampling.logprobs import TokenLogprobs
+from constrain.spec.statistics import SpecStatistics
 
 FinishReason = Literal["stop", "length", "dead_end", "cancelled", "deadline", "error"]
 
@@ -28,8 +30,7 @@ class Timings:
 class NewTokens:
     """Growth of an output: from index ``start`` on it is now ``token_ids``.
 
-    ``start`` is how many tokens were handed out before. Only where an engine takes tokens back, which none does today,
-    would it be less.
+    ``start`` is how many tokens were handed out before, or less: then a dead end took back those from ``start`` on.
     """
 
     start: int
@@ -51,6 +52,10 @@ class GenerationResult:
         The text so far, whatever the end. Special tokens add nothing to it.
     token_ids:
         Every generated token, the stop token included.
+    reasoning:
+        The thinking, without its markers; None where the request has no ``reasoning``.
+    content_start:
+        How many of ``token_ids`` come before ``text``, thinking and its markers; None where thinking is not over.
     error:
         Why there is no value, for ``dead_end`` and ``error``.
     backend:
@@ -59,6 +64,19 @@ class GenerationResult:
         Why that backend, and which keywords it was told to ignore.
     seed:
         The seed that was used.
+    stop_reason:
+        The stop string, or the id of ``stop_token_ids``, that ended the output; neither is part of ``text``. None where
+        a stop token of the vocabulary did.
+    logprobs:
+        One for each output token, where ``logprobs`` or ``logprob_token_ids`` asked for them.
+    prompt_logprobs:
+        One for each token of the prompt, where asked for; None for the first, which nothing stands before.
+    min_tokens_yielded:
+        Whether the output is shorter than ``min_tokens`` since the constraint left nothing but its end.
+    num_backtracks:
+        How often a dead end took tokens back.
+    speculation:
+        What became of drafts; None where there were none.
     """
 
     request_id: int
@@ -72,6 +90,14 @@ class GenerationResult:
     backend_reason: str | None = None
     seed: int | None = None
     timings: Timings = field(default_factory=Timings)
+    reasoning: str | None = None
+    content_start: int | None = 0
+    stop_reason: int | str | None = None
+    logprobs: tuple[TokenLogprobs, ...] | None = None
+    prompt_logprobs: tuple[TokenLogprobs | None, ...] | None = None
+    min_tokens_yielded: bool = False
+    num_backtracks: int = 0
+    speculation: SpecStatistics | None = None
 
     @property
     def ok(self) -> bool:

@@ -1,10 +1,8 @@
 """The output as it grows."""
 
-import codecs
 import threading
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, Unpack
 
@@ -12,34 +10,12 @@ from constrain.backend import Backend
 from constrain.engine import Engine
 from constrain.errors import ClosedError
 from constrain.generate import raise_if_refused
-from constrain.grammar_spec import GrammarSpec
 from constrain.inputs import Message, cached_backend, make_request, prepare
 from constrain.request import Request
 from constrain.result import GenerationResult
 from constrain.sampling.params import SamplingFields, SamplingParams
+from constrain.stream_pieces import StreamEvent, StreamPieces
 from constrain.vocabulary import Vocabulary
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamEvent:
-    """What one or a few tokens added.
-
-    text:
-        New text, in whole characters; the texts of all events together are ``result.text``.
-    token_ids:
-        The tokens since the last event. A token that ends inside a character waits for the next event.
-    partial:
-        For JSON, the value so far as plain data, where this event changed it: an unfinished string or number counts
-        as far as it goes. Else None. For ``list[User]`` and the like,
-        ``TypeAdapter(list[User]).validate_python(event.partial, experimental_allow_partial=True)`` makes objects of it.
-    result:
-        How it ended: on the last event, and on no other.
-    """
-
-    text: str
-    token_ids: tuple[int, ...]
-    partial: Any = None
-    result: GenerationResult | None = None
 
 
 class Stream:
@@ -56,7 +32,7 @@ class Stream:
         self._finalizer = weakref.finalize(self, engine.close)
         self._cancelled = threading.Event()
         self._result: GenerationResult | None = None
-        self._text = _TextPieces(request.constraint, engine.vocabulary)
+        self._pieces = StreamPieces(request, engine.vocabulary)
         try:
             self._request_id = engine.add(request)
         except BaseException:
@@ -106,9 +82,9 @@ class Stream:
         for result in self._engine.step():
             self._result = result
             self._finalizer()
-            return self._text.last_event(raise_if_refused(result))
+            return self._pieces.last_event(raise_if_refused(result))
         new = self._engine.new_tokens(self._request_id)
-        return None if new is None else self._text.event(new.token_ids)
+        return None if new is None else self._pieces.event(new)
 
     def __enter__(self) -> Self:
         return self
@@ -150,34 +126,3 @@ def stream(
     request = make_request(prompt, constraint, params, timeout_s, vocabulary, tokenizer)
     engine = Engine(source, vocabulary, backend=cached_backend(backend, vocabulary), max_batch_size=1)
     return Stream(engine, request)
-
-
-class _TextPieces:
-    """Makes events of tokens: whole characters, and the JSON so far."""
-
-    def __init__(self, constraint: object, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._held: list[int] = []  # tokens of the next event
-        self._num_tokens = 0
-        self._partial = None
-        if isinstance(constraint, GrammarSpec) and constraint.kind in ("json_schema", "json_object"):
-            from constrain.schema.partial_json import PartialJson
-
-            self._partial = PartialJson()
-
-    def event(self, token_ids: Sequence[int], result: GenerationResult | None = None) -> StreamEvent | None:
-        self._held += token_ids
-        self._num_tokens += len(token_ids)
-        text = self._decoder.decode(self._vocabulary.decode(token_ids), final=result is not None)
-        if not text and result is None:
-            return None
-        partial = self._partial.feed(text) if self._partial is not None and text else None
-        event = StreamEvent(text=text, token_ids=tuple(self._held), partial=partial, result=result)
-        self._held = []
-        return event
-
-    def last_event(self, result: GenerationResult) -> StreamEvent:
-        event = self.event(result.token_ids[self._num_tokens :], result)
-        assert event is not None
-        return event

@@ -42,7 +42,13 @@ class ScriptedSource(LogitsSource):
 
     def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
         self.calls.append([SequenceView(view.slot, tuple(view.token_ids), view.num_logits) for view in views])
-        return torch.stack([self.row(view.token_ids) for view in views])
+        return torch.stack(
+            [
+                self.row(view.token_ids[: len(view.token_ids) - back])
+                for view in views
+                for back in range(view.num_logits - 1, -1, -1)
+            ]
+        )
 
     def release(self, slot: int) -> None:
         self.released.append(slot)

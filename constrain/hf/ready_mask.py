@@ -18,7 +18,7 @@ class ReadyMask:
         self.max_rows = max_rows
         self.device = device
         self._bitmask = TokenBitmask(max_rows, vocabulary, device)
-        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None
+        self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._forbidden: torch.Tensor | None = None  # [max_rows, 32 W] bool, on CUDA
         self._is_ready = False
 

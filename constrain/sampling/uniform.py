@@ -78,7 +78,9 @@ def gumbel_noise(
     row with another mask, see the same. Of the word, 24 bits count: noise lies between -2.9 and 17.4.
     """
     purposes = torch.full_like(tokens, int(purpose) + GUMBEL_TAG)
-    words = _philox4x32_int64(_counter(output_indices[:, None].expand_as(tokens), purposes, tokens >> 2), seeds[:, None])
+    words = _philox4x32_int64(
+        _counter(output_indices[:, None].expand_as(tokens), purposes, tokens >> 2), seeds[:, None]
+    )
     word = torch.stack(words, dim=-1).gather(-1, (tokens & 3).unsqueeze(-1)).squeeze(-1)
     v = ((word >> 8).float() + 0.5) * 2.0**-24
     v = v.clamp(max=1 - 2.0**-24)

@@ -1,32 +1,39 @@
-"""The step: many requests, one forward pass, masks beside it."""
+"""The engine: many requests, one forward pass a step, masks beside it."""
 
 import secrets
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
-from numbers import Integral
 from types import TracebackType
 from typing import Self
 
 from constrain.backend import Backend
 from constrain.compiler import GrammarCompiler
+from constrain.engine.active import ActiveRequest, as_backend_error
+from constrain.engine.commit import Committer
+from constrain.engine.door import as_backend, as_proposer, check_params, checked_prompt, start_compiling
+from constrain.engine.drafting import Drafter
+from constrain.engine.ending import make_result
+from constrain.engine.plan import StepPlan
+from constrain.engine.step import Step, Stepper
+from constrain.engine.stop_strings import StopStrings
 from constrain.errors import (
-    BackendError,
     ClosedError,
     ConstrainError,
-    DeadEndError,
     InvalidInputError,
-    InvalidPromptError,
-    InvalidValueError,
     VocabularyError,
 )
 from constrain.grammar import CompiledGrammar
-from constrain.grammar_spec import GrammarSpec
+from constrain.reasoning.compiled import compile_reasoning
 from constrain.request import Request
 from constrain.result import FinishReason, GenerationResult, NewTokens
+from constrain.sampling.processors import LogitsProcessor
+from constrain.sampling.sampler import Sampler
 from constrain.source import LogitsSource, source_lock
-from constrain.step import ActiveRequest, Stepper, as_backend_error
+from constrain.spec.draft import Proposer
+from constrain.spec.length import ConstantLength, DraftLength
+from constrain.spec.statistics import SpecStatistics
 from constrain.vocabulary import Vocabulary
 
 
@@ -43,6 +50,15 @@ class Engine:
         A name (``"auto"``, ``"llguidance"``, ``"xgrammar"``, ``"trie"``) or a backend for ``vocabulary``.
     max_batch_size:
         Requests in one forward pass, B; more wait.
+    processors:
+        Custom logits processors, for the requests whose ``extra`` fields name them; see docs/sampling.md.
+    proposer:
+        Drafts tokens, which one forward pass then verifies: a name (``"ngram"``, ``"forced"``, ``"forced+ngram"``) or a
+        :class:`~constrain.spec.Proposer`. Outputs do not depend on it.
+    draft_length:
+        The most tokens of a draft, K, or a rule for it.
+    max_backtracks:
+        How often one request may take tokens back at a dead end before it ends with ``"dead_end"``.
 
     A request that fails ends alone, with the error in its result. Close the engine when done (a context manager).
     Engines on several threads may share a source: they take turns.
@@ -55,6 +71,10 @@ class Engine:
         *,
         backend: str | Backend = "auto",
         max_batch_size: int = 32,
+        processors: Sequence[LogitsProcessor] = (),
+        proposer: str | Proposer | None = None,
+        draft_length: int | DraftLength = 5,
+        max_backtracks: int = 32,
     ) -> None:
         if max_batch_size < 1:
             raise InvalidInputError(f"max_batch_size={max_batch_size}: want at least 1")
@@ -68,8 +88,16 @@ class Engine:
         self.source = source
         self.vocabulary = vocabulary
         self.max_batch_size = max_batch_size
-        self.compiler = GrammarCompiler(_as_backend(backend, vocabulary))
-        self._stepper = Stepper(source, vocabulary, max_batch_size)
+        if max_backtracks < 0:
+            raise InvalidInputError(f"max_backtracks={max_backtracks}: want at least 0")
+        length = draft_length if isinstance(draft_length, DraftLength) else ConstantLength(draft_length)
+        self._drafter = Drafter(as_proposer(proposer, vocabulary), length, source, vocabulary)
+        self._sampler = Sampler(vocabulary.size, max_batch_size, source.device, processors=processors)
+        self.compiler = GrammarCompiler(as_backend(backend, vocabulary))
+        max_rows = max_batch_size * (1 + (0 if proposer is None else length.max_length))
+        self._stepper = Stepper(source, vocabulary, self._sampler, max_rows)
+        self.statistics = SpecStatistics()
+        self._committer = Committer(source, vocabulary, self._sampler, max_backtracks)
         self._source_lock = source_lock(source)
         self._waiting: list[ActiveRequest] = []
         self._running: list[ActiveRequest] = []
@@ -86,11 +114,22 @@ class Engine:
         """
         if self._closed:
             raise ClosedError("this Engine is closed; make a new one")
-        prompt_ids = self._checked_prompt(request)
-        compiling = self._start_compiling(request.constraint)
-        seed = secrets.randbits(64) if request.params.seed is None else request.params.seed
+        params = request.params
+        check_params(request, self.vocabulary)
+        restrictions = self._sampler.resolve(
+            params, stop_token_ids=self.vocabulary.stop_token_ids, tokenize=self.vocabulary.encode
+        )
+        prompt_ids = checked_prompt(request.prompt_ids, self.vocabulary.logits_width, self.source.max_length)
+        compiling = start_compiling(request.constraint, self.compiler, self.vocabulary)
         sequence = ActiveRequest(
-            self._next_id, request, seed, time.perf_counter(), prompt_ids, len(prompt_ids), compiling
+            request_id=self._next_id,
+            request=request,
+            seed=secrets.randbits(64) if params.seed is None else params.seed,
+            added_at=time.perf_counter(),
+            prompt_ids=prompt_ids,
+            restrictions=restrictions,
+            compiling=compiling,
+            stop_strings=StopStrings(params.stop) if params.stop else None,
         )
         self._next_id += 1
         self._waiting.append(sequence)
@@ -110,7 +149,7 @@ class Engine:
         return bool(self._waiting or self._running or self._finished)
 
     def step(self) -> list[GenerationResult]:
-        """One token for every running request; returns the results of those that ended.
+        """At least one token for every running request; returns the results of those that ended.
 
         Where nothing runs and constraints are still compiling, it waits for the first of them.
         """
@@ -119,12 +158,13 @@ class Engine:
         self._end_overdue()
         self._admit()
         if self._running:
-            batch = list(self._running)
+            plan = StepPlan.make(list(self._running), self._drafter.drafts(self._running))
             with self._source_lock:  # until the tokens are taken: logits may be a view of the source's memory
-                outcomes = self._stepper.take_tokens(batch)
-            for sequence, outcome in zip(batch, outcomes, strict=True):
-                if not sequence.has_ended:  # a decoder, which is the caller's code, may have cancelled it
-                    self._commit(sequence, outcome)
+                step = self._stepper.run(plan)
+            self._count_drafts(plan, step)
+            for ending in self._committer.commit(plan, step):
+                if not ending.sequence.has_ended:  # a decoder, which is the caller's code, may have cancelled it
+                    self._finish(ending.sequence, ending.reason, ending.error)
         finished, self._finished = self._finished, []
         return finished
 
@@ -136,7 +176,7 @@ class Engine:
         for sequence in (*self._running, *self._waiting):
             if sequence.request_id == request_id:
                 start, sequence.num_handed_out = sequence.num_handed_out, sequence.num_output
-                return NewTokens(start, tuple(sequence.token_ids[sequence.num_prompt + start :]))
+                return NewTokens(start, tuple(sequence.output_ids[start:]))
         return None
 
     def run(self) -> list[GenerationResult]:
@@ -159,39 +199,6 @@ class Engine:
 
     # admit
 
-    def _checked_prompt(self, request: Request) -> list[int]:
-        prompt_ids, width, limit = request.prompt_ids, self.vocabulary.logits_width, self.source.max_length
-        if not len(prompt_ids):
-            raise InvalidPromptError("the prompt is empty; give at least one token (the model's BOS, for example)")
-        for position, token_id in enumerate(prompt_ids):
-            if not isinstance(token_id, Integral) or isinstance(token_id, bool) or not 0 <= token_id < width:
-                raise InvalidPromptError(
-                    f"prompt token {token_id!r} at position {position}: want an id in [0, {width})"
-                )
-        if limit is not None and len(prompt_ids) >= limit:
-            raise InvalidPromptError(
-                f"the prompt has {len(prompt_ids)} tokens and the context {limit}: shorten it by at least "
-                f"{len(prompt_ids) - limit + 1}"
-            )
-        return [int(token_id) for token_id in prompt_ids]
-
-    def _start_compiling(self, constraint: object) -> Future[CompiledGrammar] | None:
-        if constraint is None:
-            return None
-        if isinstance(constraint, GrammarSpec):
-            return self.compiler.submit(constraint)
-        if not isinstance(constraint, CompiledGrammar):
-            raise InvalidInputError(
-                f"the constraint of a Request is a GrammarSpec or a CompiledGrammar, not {type(constraint).__name__}; "
-                "as_grammar_spec() makes one of types, schemas, patterns and choices"
-            )
-        theirs = constraint.vocabulary
-        if theirs is not self.vocabulary and theirs.fingerprint != self.vocabulary.fingerprint:
-            raise VocabularyError("the compiled grammar is for another vocabulary than the engine's; compile it anew")
-        done: Future[CompiledGrammar] = Future()
-        done.set_result(constraint)
-        return done
-
     def _end_overdue(self) -> None:
         now = time.perf_counter()
         for sequence in [each for each in (*self._waiting, *self._running) if each.deadline <= now]:
@@ -208,11 +215,11 @@ class Engine:
                 return
             try:
                 self._start_grammar(sequence)
+                self._take_slot(sequence)
             except BaseException as exc:
                 self._finish(sequence, "error", as_backend_error(exc, sequence.backend))
                 continue
             self._waiting.remove(sequence)
-            sequence.slot = self._free_slots.pop()
             sequence.timings.queued_s = time.perf_counter() - sequence.added_at
             self._running.append(sequence)
 
@@ -223,79 +230,58 @@ class Engine:
             wait(compiling, None if patience == float("inf") else max(patience, 0.0), FIRST_COMPLETED)
 
     def _start_grammar(self, sequence: ActiveRequest) -> None:
-        if sequence.compiling is None:
-            return
+        compiled = None if sequence.compiling is None else self._compiled(sequence.compiling)
+        if compiled is not None:
+            sequence.backend = compiled.backend_name
+            sequence.backend_reason = compiled.backend_reason
+            if compiled.enforced_spec != compiled.grammar_spec:
+                sequence.enforced = compiled.enforced_spec
+        if sequence.request.reasoning is not None:
+            compiled = compile_reasoning(compiled, self.vocabulary, sequence.request.reasoning, sequence.prompt_ids)
+            sequence.thinking = compiled
+        if compiled is not None:
+            sequence.grammar = compiled.start()
+
+    def _compiled(self, compiling: Future[CompiledGrammar]) -> CompiledGrammar:
         try:
-            compiled = sequence.compiling.result()
+            return compiling.result()
         except CancelledError as exc:
             raise ClosedError("the compile of this constraint was cancelled") from exc
-        sequence.backend = compiled.backend_name
-        sequence.grammar = compiled.start()
-        sequence.backend_reason = compiled.backend_reason
-        if compiled.enforced_spec != compiled.grammar_spec:
-            sequence.enforced = compiled.enforced_spec
 
-    # commit
-
-    def _commit(self, sequence: ActiveRequest, outcome: int | ConstrainError) -> None:
-        if isinstance(outcome, ConstrainError):
-            self._finish(sequence, "dead_end" if isinstance(outcome, DeadEndError) else "error", outcome)
-            return
-        token_id = outcome
-        try:
-            accepted = sequence.grammar is None or sequence.grammar.accept([token_id]) == 1
-        except BaseException as exc:
-            self._finish(sequence, "error", as_backend_error(exc, sequence.backend))
-            return
-        if not accepted:
-            message = f"{sequence.backend} refused token {token_id}, which its own mask allowed"
-            self._finish(sequence, "error", BackendError(message))
-            return
-        sequence.token_ids.append(token_id)
-        if token_id in self.vocabulary.stop_token_ids:
-            self._finish(sequence, "stop")
-        elif self._is_out_of_tokens(sequence):
-            self._finish(sequence, "length")
-
-    def _is_out_of_tokens(self, sequence: ActiveRequest) -> bool:
-        limit = self.source.max_length
-        is_full = limit is not None and len(sequence.token_ids) >= limit
-        return is_full or sequence.num_output >= sequence.request.params.max_tokens
+    def _take_slot(self, sequence: ActiveRequest) -> None:
+        slot = self._free_slots[-1]
+        self._sampler.add(
+            slot,
+            sequence.request.params,
+            sequence.seed,
+            sequence.prompt_ids,
+            sequence.output_ids,
+            sequence.restrictions,
+        )
+        sequence.slot = self._free_slots.pop()
 
     # finish
+
+    def _count_drafts(self, plan: StepPlan, step: Step) -> None:
+        accepted = [outcome.num_accepted for outcome in step.outcomes]
+        for sequence, draft, taken in zip(plan.batch, plan.drafts, accepted, strict=True):
+            sequence.statistics.add(len(draft), taken)
+            self.statistics.add(len(draft), taken)
+        self._drafter.observe(plan.drafts, accepted)
 
     def _finish(self, sequence: ActiveRequest, reason: FinishReason, error: ConstrainError | None = None) -> None:
         sequence.has_ended = True
         if sequence in self._running:
             self._running.remove(sequence)
             self._free_slots.append(sequence.slot)
+            self._sampler.remove(sequence.slot)
+            self._drafter.release(sequence.slot)
             self._release(sequence)
         else:
             self._waiting.remove(sequence)
             if sequence.compiling is not None:
                 sequence.compiling.cancel()
-        output_ids = sequence.token_ids[sequence.num_prompt :]
-        text = self.vocabulary.decode(output_ids).decode("utf-8", errors="replace")
-        value: object = None
-        if reason == "stop":
-            value, error = _decoded(sequence, text, output_ids, self.vocabulary)
-            reason = "stop" if error is None else "error"
-        sequence.timings.total_s = time.perf_counter() - sequence.added_at
-        self._finished.append(
-            GenerationResult(
-                request_id=sequence.request_id,
-                finish_reason=reason,
-                value=value,
-                text=text,
-                token_ids=tuple(output_ids),
-                num_prompt_tokens=sequence.num_prompt,
-                error=error,
-                backend=sequence.backend,
-                backend_reason=sequence.backend_reason,
-                seed=sequence.seed,
-                timings=sequence.timings,
-            )
-        )
+        self._finished.append(make_result(sequence, self.vocabulary, reason, error))
 
     def _release(self, sequence: ActiveRequest) -> None:
         try:
@@ -312,46 +298,3 @@ class Engine:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _as_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
-    if isinstance(backend, Backend):
-        if backend.vocabulary is not vocabulary and backend.vocabulary.fingerprint != vocabulary.fingerprint:
-            raise VocabularyError(f"backend {backend.name!r} was made for another vocabulary than the engine's")
-        return backend
-    from constrain.backends import make_backend
-
-    return make_backend(backend, vocabulary)
-
-
-def _decoded(
-    sequence: ActiveRequest, text: str, output_ids: list[int], vocabulary: Vocabulary
-) -> tuple[object, ConstrainError | None]:
-    try:
-        decode = _decoder(sequence)
-        decode_tokens = getattr(decode, "decode_tokens", None)  # of constrain.schema.Constraint
-        return (decode(text) if decode_tokens is None else decode_tokens(output_ids, vocabulary)), None
-    except InvalidValueError as exc:
-        return None, exc
-    except Exception as exc:
-        error = InvalidValueError(f"decoding the output raised {type(exc).__name__}: {exc}")
-        error.__cause__ = exc
-        return None, error
-
-
-def _decoder(sequence: ActiveRequest) -> Callable[[str], object]:
-    decode = _asked_decoder(sequence.request)
-    enforcing = getattr(decode, "enforcing", None)  # of constrain.schema.decoders.SpecDecoder
-    return decode if enforcing is None or sequence.enforced is None else enforcing(sequence.enforced)
-
-
-def _asked_decoder(request: Request) -> Callable[[str], object]:
-    if request.decode is not None:
-        return request.decode
-    if request.constraint is None:
-        return str
-    from constrain.schema import as_constraint
-
-    constraint = request.constraint
-    grammar_spec = constraint.grammar_spec if isinstance(constraint, CompiledGrammar) else constraint
-    return as_constraint(grammar_spec).decode
