@@ -97,12 +97,12 @@ def rows_kernel(  # type: ignore[no-untyped-def]
         best = tl.max(head, axis=0)
         chosen = tl.min(tl.where(head == best, block, BLOCKS), axis=0)
         chosen = tl.minimum(chosen, num_blocks - 1)  # a row of NaN has no head at all
-        ids = chosen * _BLOCK + tl.arange(0, _BLOCK)
-        values = _load(row_ptr, ids, vocab_size, bitmask_ptr, mask_row)
-        left = (values < last_value) | ((values == last_value) & (ids > last_id))
-        last_id = tl.min(tl.where(left & (values == best), ids, vocab_size - 1), axis=0)
+        tokens = chosen * _BLOCK + tl.arange(0, _BLOCK)
+        values = _load(row_ptr, tokens, vocab_size, bitmask_ptr, mask_row)
+        left = (values < last_value) | ((values == last_value) & (tokens > last_id))
+        last_id = tl.min(tl.where(left & (values == best), tokens, vocab_size - 1), axis=0)
         last_value = best
-        left = (values < best) | ((values == best) & (ids > last_id))
+        left = (values < best) | ((values == best) & (tokens > last_id))
         head = tl.where(block == chosen, tl.max(tl.where(left, values, float("-inf")), axis=0), head)
         tl.store(top_values_ptr + row * top_n + place, (best.to(tl.float64) - log_total).to(tl.float32))
         tl.store(top_ids_ptr + row * top_n + place, last_id.to(tl.int64))

@@ -55,9 +55,10 @@ def adjust_(
 ) -> torch.Tensor:
     """Add the logit bias, then penalise, in place, only where a slot has something; returns ``logits``.
 
-    The repetition penalty goes over prompt and output: a positive logit is divided by it, another multiplied (Keskar et
-    al., "CTRL", 2019). Then, over the output alone, a logit loses frequency times its count, and presence if it has
-    one. A row behind drafts counts them as output: those of the rows before it, as many as its offset says.
+    The repetition penalty goes over prompt and output: a positive logit is divided by it (multiplied by its reciprocal
+    in float32), another multiplied (Keskar et al., "CTRL", 2019). Then, over the output alone, a logit loses frequency
+    times its count, and presence if it has one. A row behind drafts counts them as output: those of the rows before it,
+    as many as its offset says.
     ``bias=False`` and ``penalties=False`` leave one half out, for what has to run between the two.
     Raises ``InvalidInputError`` where shape, dtype or device do not fit.
     """
@@ -133,7 +134,7 @@ def _penalised(
     presence: torch.Tensor,
     frequency: torch.Tensor,
 ) -> torch.Tensor:
-    values = torch.where(values > 0, values / repetition, values * repetition)
+    values = values * torch.where(values > 0, 1 / repetition, repetition)
     count = cell >> 1
     values = (values.double() - frequency.double() * count).float()  # one rounding, as in the kernel
     return torch.where(count > 0, values - presence, values)

@@ -53,7 +53,8 @@ def _add_torch(pages: Pages, updates: torch.Tensor, amount: int) -> None:
     slot, table = key // num_pages, pages.table.view(-1)
     made = torch.unique(key[table[key] == 0])  # in order, so those of a slot stand together
     slot_made = made // num_pages
-    place = pages.used[slot_made] + torch.arange(len(made)) - torch.searchsorted(slot_made, slot_made) + 1
+    rank = torch.arange(len(made), device=made.device) - torch.searchsorted(slot_made, slot_made)
+    place = pages.used[slot_made] + rank + 1
     table[made] = place.to(torch.int16)
     pages.numbers[pages.base[slot_made] + place - 1] = (made % num_pages).to(torch.int32)
     pages.used.index_add_(0, slot_made, torch.ones_like(slot_made, dtype=torch.int32))
