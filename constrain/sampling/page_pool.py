@@ -26,8 +26,8 @@ class PagePool:
         self, num_slots: int, vocab_size: int, dtype: torch.dtype, device: torch.device, *, num_pages: int = 0
     ) -> None:
         self._width = -(-vocab_size // PAGE)
-        self._regions: dict[int, Region] = {}
-        self._touched: dict[int, int] = {}  # at least as many as the slot has used
+        self._start, self._length = np.zeros((2, num_slots), np.int64)  # the region of each slot, in pages
+        self._touched = np.zeros(num_slots, np.int64)  # at least as many as the slot has used
         self._free: list[Region] = [(0, num_pages)]  # in order, no two of them adjacent
         self.pages = Pages(
             table=torch.zeros(num_slots, self._width, dtype=torch.int16, device=device),
@@ -53,25 +53,27 @@ class PagePool:
         self.pages.used[slot] = used
         self._touched[slot] = used
 
-    def make_room(self, slot: int, num_tokens: int) -> None:
-        """See to it that the slot can touch this many tokens more."""
-        touched = self._touched[slot] = min(self._touched[slot] + num_tokens, self._width)
-        start, length = self._regions[slot]
-        if touched > length:
-            new_start, new_length = self._take(slot, 2 * touched)
-            old, new = slice(start, start + length), slice(new_start, new_start + length)
-            self.pages.cells[new] = self.pages.cells[old]
-            self.pages.numbers[new] = self.pages.numbers[old]
-            self.pages.cells[new_start + length : new_start + new_length] = 0
-            self.pages.base[slot] = new_start
-            self._give(start, length)
+    def make_room(self, slots: npt.NDArray[np.int64], num_tokens: npt.NDArray[np.int64]) -> None:
+        """See to it that each of distinct slots can touch this many tokens more."""
+        self._touched[slots] = np.minimum(self._touched[slots] + num_tokens, self._width)
+        for slot in slots[self._touched[slots] > self._length[slots]].tolist():
+            self._move(slot, 2 * int(self._touched[slot]))
 
     def clear(self, slot: int) -> None:
         """Forget the numbers of a slot."""
         self.pages.table[slot] = 0
         self.pages.used[slot] = 0
-        self._give(*self._regions.pop(slot))
-        del self._touched[slot]
+        self._give(int(self._start[slot]), int(self._length[slot]))
+
+    def _move(self, slot: int, wanted: int) -> None:
+        start, length = int(self._start[slot]), int(self._length[slot])
+        new_start, new_length = self._take(slot, wanted)
+        old, new = slice(start, start + length), slice(new_start, new_start + length)
+        self.pages.cells[new] = self.pages.cells[old]
+        self.pages.numbers[new] = self.pages.numbers[old]
+        self.pages.cells[new_start + length : new_start + new_length] = 0
+        self.pages.base[slot] = new_start
+        self._give(start, length)
 
     def _take(self, slot: int, wanted: int) -> Region:
         length = min(max(wanted, 1), self._width)
@@ -81,7 +83,7 @@ class PagePool:
             index = len(self._free) - 1
         start, free = self._free[index]
         self._free[index : index + 1] = [(start + length, free - length)] if free > length else []
-        self._regions[slot] = start, length
+        self._start[slot], self._length[slot] = start, length
         return start, length
 
     def _give(self, start: int, length: int) -> None:

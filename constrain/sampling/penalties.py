@@ -1,8 +1,10 @@
 """Who wants penalties or a logit bias, and what their outputs hold so far."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain, compress
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from constrain.errors import InvalidInputError
@@ -10,6 +12,7 @@ from constrain.sampling.ops.adjust import Adjustments
 from constrain.sampling.ops.pages import PAGE, add_
 from constrain.sampling.page_pool import PagePool
 
+_Ints = npt.NDArray[np.int64]
 _LONGEST = 64  # tokens of a slot in one launch
 _RESERVE = 256  # tokens for which a slot has room at first; it grows as it goes
 
@@ -99,36 +102,39 @@ class PenaltyState:
         self._biased.discard(slot)
 
     def commit(self, slots: Sequence[int], token_ids: Sequence[Sequence[int]]) -> None:
-        """Count the tokens that each slot has just put out; one upload and one launch for all (64 tokens a slot)."""
-        wanted = [(s, ids) for s, ids in zip(slots, token_ids, strict=True) if s in self._penalised and len(ids)]
-        for slot, ids in wanted:
-            assert self._counts is not None
-            self._counts.make_room(slot, len(ids))
-        self._update(wanted, 2)
+        """Count the tokens that each slot has just put out; no slot twice.
+
+        One upload and one launch for all of them, for up to 64 tokens a slot.
+        """
+        wanted = [slot in self._penalised for slot in slots]
+        if self._counts is not None and any(wanted):
+            updates = list(compress(token_ids, wanted))
+            chosen = np.fromiter(compress(slots, wanted), np.int64, len(updates))
+            lengths = np.fromiter(map(len, updates), np.int64, len(updates))
+            self._counts.make_room(chosen, lengths)
+            self._add(chosen, lengths, updates, 2)
 
     def uncommit(self, slot: int, token_ids: Sequence[int]) -> None:
         """Take back tokens that were committed."""
         if slot in self._penalised:
-            self._update([(slot, token_ids)], -2)
+            self._add(np.array([slot]), np.array([len(token_ids)]), [token_ids], -2)
 
-    def _update(self, wanted: Sequence[tuple[int, Sequence[int]]], amount: int) -> None:
-        start = 0
-        while wanted := [(slot, ids) for slot, ids in wanted if len(ids) > start]:
-            assert self._counts is not None
-            parts = [ids[start : start + _LONGEST] for _, ids in wanted]
-            longest = max(map(len, parts))
-            updates = [
-                [slot, *part, *[-1] * (longest - len(part))] for (slot, _), part in zip(wanted, parts, strict=True)
-            ]
-            host = torch.tensor(updates, dtype=torch.int32)
+    def _add(self, slots: _Ints, lengths: _Ints, token_ids: Sequence[Sequence[int]], amount: int) -> None:
+        assert self._counts is not None
+        longest = int(lengths.max())
+        tokens = np.full((len(slots), longest), -1, np.int32)
+        every = np.fromiter(chain.from_iterable(token_ids), np.int32, int(lengths.sum()))
+        tokens[np.arange(longest) < lengths[:, None]] = every
+        for start in range(0, longest, _LONGEST):
+            part = np.concatenate([slots[:, None].astype(np.int32), tokens[:, start : start + _LONGEST]], axis=1)
+            host = torch.from_numpy(part)
             on_device = host.pin_memory().to(self._device, non_blocking=True) if self._device.type == "cuda" else host
             add_(self._counts.pages, on_device, amount)
-            start += _LONGEST
 
     def _new_pool(self, dtype: torch.dtype) -> PagePool:
         return PagePool(self._num_slots, self._vocab_size, dtype, self._device, num_pages=self._num_pages)
 
-    def _ids(self, token_ids: Sequence[int], name: str) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    def _ids(self, token_ids: Sequence[int], name: str) -> _Ints:
         ids = np.asarray(token_ids, np.int64).reshape(-1)
         wrong = ids[(ids < 0) | (ids >= self._vocab_size)]
         if len(wrong):

@@ -88,6 +88,7 @@ def random_fields(rng: random.Random, vocab_size: int) -> dict[str, Any]:
         "top_k": some(0, 1, 3, 12, 10_000),
         "top_p": some(1.0, 0.3, 0.85, 0.97),
         "min_p": some(0.0, 0.02, 0.2),
+        "draw": some("inverse", "gumbel", "inverse"),
         "repetition_penalty": some(1.0, 0.75, 1.25, 2.0),
         "presence_penalty": some(0.0, 0.5, -0.75),
         "frequency_penalty": some(0.0, 0.25, -0.5),

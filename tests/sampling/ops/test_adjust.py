@@ -67,7 +67,7 @@ def drafts_before(rows: Rows, row: int) -> list[int]:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_each_row_is_what_its_slot_asks_for(width: int, seed: int) -> None:
     asked, rows, logits, adjustments, device_rows = case(width, seed)
     before = logits.clone()
@@ -97,7 +97,7 @@ def test_bias_alone_and_then_penalties_alone_are_both() -> None:
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2, 4))
 def test_the_kernel_is_its_torch_twin(width: int, seed: int) -> None:
     pytest.importorskip("triton")
     _, _, logits, adjustments, rows = case(width, seed)
