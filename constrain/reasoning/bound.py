@@ -1,6 +1,6 @@
 """A format with a vocabulary: its markers as symbols, and the mask rows of thinking."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -78,12 +78,10 @@ class BoundFormat:
     @cached_property
     def _may_run_over(self) -> Sequence[tuple[int, Symbols]]:
         """The tokens with a last byte of a marker before their own last."""
-        lasts = [bytes([end[-1]]) for end in self.ends if end[-1] < SPECIAL]
-        return [
-            (i, tuple(token))
-            for i, token in enumerate(self.vocabulary.token_bytes)
-            if any(last in token[:-1] for last in lasts)
-        ]
+        lasts = {end[-1] for end in self.ends if end[-1] < SPECIAL}
+        tokens = self.vocabulary.token_bytes
+        ids = {i for last in lasts for i, token in enumerate(tokens) if last in token[:-1]}
+        return [(i, tuple(tokens[i])) for i in sorted(ids)]
 
     def beginnings_row(self, rest: Symbols) -> bytes:
         """The mask of the tokens that write a beginning of ``rest``, or all of it."""
@@ -108,23 +106,13 @@ class BoundFormat:
             return [rest[0] - SPECIAL] if kind == "beginnings" else []
         special_at = next((at for at, symbol in enumerate(rest) if symbol >= SPECIAL), len(rest))
         text = bytes(rest[:special_at])
-        if kind == "beginnings":
-            return [i for n in range(1, len(text) + 1) for i in self._ids_by_bytes.get(text[:n], ())]
         tokens = enumerate(self.vocabulary.token_bytes)
+        if kind == "beginnings":
+            return [i for i, token in tokens if token and text.startswith(token)]
         if kind == "beyond":
             is_all = special_at == len(rest)  # behind a special token a token ends
             return [i for i, token in tokens if is_all and len(token) > len(text) and token.startswith(text)]
         return [i for i, token in tokens if token[:1] == text[:1] and not text.startswith(token)]
-
-    @property
-    def _ids_by_bytes(self) -> Mapping[bytes, list[int]]:
-        known: dict[bytes, list[int]] | None = self.vocabulary.__dict__.get("_constrain_ids_by_bytes")
-        if known is None:
-            known = {}
-            for i, token in enumerate(self.vocabulary.token_bytes):
-                known.setdefault(token, []).append(i)
-            self.vocabulary.__dict__["_constrain_ids_by_bytes"] = known
-        return known
 
     def _packed_ids(self, ids: Iterable[int]) -> bytes:
         allowed = np.zeros(32 * self.vocabulary.num_mask_words, dtype=np.bool_)

@@ -95,6 +95,8 @@ class Splitter:
 
     def _feed_one(self, token_id: int) -> None:
         before = self._track
+        if before.phase is Phase.INSIDE and not self._in_header and self._feed_plain_thought(token_id):
+            return
         if before.phase is Phase.CLOSING:
             self._feed_closing(token_id)
         else:
@@ -107,6 +109,20 @@ class Splitter:
         if self.end_index is None and self._track.phase >= Phase.BEHIND:
             is_bare = self._track.ended_by < 0 and self._track.place
             self.end_index = 0 if is_bare else self._num_tokens + 1
+
+    def _feed_plain_thought(self, token_id: int) -> bool:
+        """Nearly every token of thinking: text without the end of a marker, within the budget. False for others."""
+        token = self._bound.vocabulary.decode((token_id,))
+        place, _ = self._bound.matcher.walk(self._track.place, tuple(token))
+        if not token or self._bound.matcher.found[place] is not None:
+            return False
+        self._track = self._thinking.count_token(self._track._replace(place=place), token_id)
+        self._pending += token
+        if self._track.phase is Phase.CLOSING:
+            self._start_closing()
+        else:
+            self._release(min(self._bound.matcher.held[place], len(self._pending)))
+        return True
 
     def _feed_closing(self, token_id: int) -> None:
         new = self._thinking.advance(self._track, token_id)

@@ -164,7 +164,12 @@ def track_of_prompt(bound: BoundFormat, prompt_ids: Sequence[int]) -> Track:
     thinking, track, place = Thinking(bound), Track(Phase.START), 0
     matcher = bound.prompt_matcher
     for token_id in prompt_ids[_last_message(bound, prompt_ids) :]:
-        for symbol in bound.symbols_of_token(token_id):
+        symbols = bound.symbols_of_token(token_id)
+        target, _ = matcher.walk(place, symbols)
+        if matcher.found[target] is None and track.phase in (Phase.START, Phase.CONTENT):  # nearly always
+            place = target
+            continue
+        for symbol in symbols:
             place = matcher.step(place, symbol)
             found = matcher.found[place]
             if found == bound.first_start:

@@ -91,6 +91,8 @@ def test_exactly_what_the_whole_text_allows_is_legal(case: Case, seed: int) -> N
         if not grammar.is_terminated:
             state, found = row_of(grammar)
             assert set(found) == reference.legal(tokens[:at]), tokens[:at]
+            assert set(found) == {i for i in range(-300, vocabulary().logits_width + 9) if grammar.validate([i])}
+            assert row_of(grammar) == (state, found)
             is_free = len(found) == vocabulary().size
             assert state is (RowState.FREE if is_free else RowState.CONSTRAINED if found else RowState.DEAD_END)
         if token_id is not None:
