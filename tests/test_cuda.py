@@ -20,8 +20,8 @@ from constrain import (
     regex,
 )
 from constrain.sampling.ops.bitmask import apply_bitmask_
-from constrain.sampling.sampler import sample
 from tests.hf.models import CONFIGS, scenario, tiny_model
+from tests.sampling.requests import sample
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

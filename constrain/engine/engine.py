@@ -28,6 +28,7 @@ from constrain.grammar import CompiledGrammar
 from constrain.reasoning.compiled import compile_reasoning
 from constrain.request import Request
 from constrain.result import FinishReason, GenerationResult, NewTokens
+from constrain.sampling.loading import load_processors
 from constrain.sampling.processors import LogitsProcessor
 from constrain.sampling.sampler import Sampler
 from constrain.source import LogitsSource, source_lock
@@ -51,7 +52,8 @@ class Engine:
     max_batch_size:
         Requests in one forward pass, B; more wait.
     processors:
-        Custom logits processors, for the requests whose ``extra`` fields name them; see docs/sampling.md.
+        Custom logits processors, beside the installed ones: classes, ``"module:Class"``, names of entry points. A
+        request asks for one by its ``extra`` fields; docs/sampling.md tells how.
     proposer:
         Drafts tokens, which one forward pass then verifies: a name (``"ngram"``, ``"forced"``, ``"forced+ngram"``) or a
         :class:`~constrain.spec.Proposer`. Outputs do not depend on it.
@@ -71,7 +73,7 @@ class Engine:
         *,
         backend: str | Backend = "auto",
         max_batch_size: int = 32,
-        processors: Sequence[LogitsProcessor] = (),
+        processors: Sequence[str | type[LogitsProcessor] | LogitsProcessor] = (),
         proposer: str | Proposer | None = None,
         draft_length: int | DraftLength = 5,
         max_backtracks: int = 32,
@@ -92,7 +94,7 @@ class Engine:
             raise InvalidInputError(f"max_backtracks={max_backtracks}: want at least 0")
         length = draft_length if isinstance(draft_length, DraftLength) else ConstantLength(draft_length)
         self._drafter = Drafter(as_proposer(proposer, vocabulary), length, source, vocabulary)
-        self._sampler = Sampler(vocabulary.size, max_batch_size, source.device, processors=processors)
+        self._sampler = Sampler(vocabulary.size, max_batch_size, source.device, processors=load_processors(processors))
         self.compiler = GrammarCompiler(as_backend(backend, vocabulary))
         max_rows = max_batch_size * (1 + (0 if proposer is None else length.max_length))
         self._stepper = Stepper(source, vocabulary, self._sampler, max_rows)

@@ -19,11 +19,10 @@ from constrain.sampling.processors import LogitsProcessor
 from constrain.sampling.restrictions import Restrictions, resolve
 from constrain.sampling.rows import Rows
 from constrain.sampling.sampled import HostSample, Sampled
-from constrain.sampling.stateless import sample
 from constrain.sampling.status import RowStatus
 from constrain.sampling.wanted_logprobs import LogprobGroup, wanted_logprobs
 
-__all__ = ["HostSample", "RowStatus", "Sampled", "Sampler", "sample"]
+__all__ = ["HostSample", "RowStatus", "Sampled", "Sampler"]
 
 _READ = (torch.float32, torch.float16, torch.bfloat16)
 _NO_ERRORS: Mapping[int, ProcessorError] = {}

@@ -98,3 +98,18 @@ def random_fields(rng: random.Random, vocab_size: int) -> dict[str, Any]:
         "allowed_token_ids": some(None, tuple(rng.sample(ids, 25)), None),
         "bad_words": some((), ("c", "ab"), ("aa", "ba")),
     }
+
+
+def sample(
+    logits: torch.Tensor,  # [N, V], masked
+    params: Sequence[SamplingParams],  # N
+    seeds: Sequence[int],  # N
+    output_indices: Sequence[int],  # N
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Tokens and statuses [N] of rows that are requests of their own."""
+    sampler = Sampler(logits.shape[1], len(params), logits.device)
+    for slot, (each, seed) in enumerate(zip(params, seeds, strict=True)):
+        restrictions = sampler.resolve(each, stop_token_ids=(), tokenize=lambda _: [])
+        sampler.add(slot, each, seed, [], [], restrictions)
+    sampled = sampler.sample(logits, Rows.without_drafts(range(len(params)), output_indices))
+    return sampled.tokens, sampled.status

@@ -6,8 +6,8 @@ import torch
 from constrain.errors import InvalidInputError
 from constrain.sampling.params import SamplingParams
 from constrain.sampling.rows import Rows
-from constrain.sampling.sampler import RowStatus, Sampler, sample
-from tests.sampling.requests import Running, rows_of, start
+from constrain.sampling.sampler import RowStatus, Sampler
+from tests.sampling.requests import Running, rows_of, sample, start
 
 GREEDY = SamplingParams(temperature=0)
 
