@@ -27,8 +27,8 @@ def verify_by_block(
     s_i = min(1, s_{i-1} * p / q of draft token i), length i passes where u_i < h_i: h_K = s_K, else
     h_i = r / (r + 1 - s_i) for r the sum of (s_i * p - q)+ behind i tokens, 1 where s_i = 1. The longest that passes is
     accepted, 0 if none; the token behind is drawn from (s_i * p - q)+, or from the bonus row behind a whole draft. On
-    average at least as many tokens are accepted as by the textbook rule. The draft must have been drawn under the
-    request's grammar: this rule has no right answer for one that was cut.
+    average at least as many tokens are accepted as by the textbook rule. A draft may be cut for what
+    its tokens are only behind one that the target forbids, which stays.
     """
     check_verified(logits, draft, metadata, seeds, output_indices)
     if logits.is_cuda:
