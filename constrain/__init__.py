@@ -22,6 +22,7 @@ from constrain.errors import (
     InvalidValueError,
     LimitExceededError,
     NonFiniteLogitsError,
+    ProcessorError,
     SourceError,
     Unsupported,
     UnsupportedGrammarError,
@@ -41,10 +42,16 @@ from constrain.grammar_spec import (
     regex,
     structural_tag,
 )
+from constrain.reasoning.formats import ReasoningFormat
+from constrain.reasoning.options import Reasoning
 from constrain.request import Request
 from constrain.result import GenerationResult, NewTokens, Timings
+from constrain.sampling.logprobs import TokenLogprobs
 from constrain.sampling.params import SamplingParams
+from constrain.sampling.processors import LogitsProcessor
 from constrain.source import FunctionSource, HiddenStates, LogitsSource, SequenceView
+from constrain.spec.draft import Draft, Proposer
+from constrain.spec.statistics import SpecStatistics
 from constrain.stream import Stream, stream
 from constrain.stream_pieces import StreamEvent
 from constrain.vocabulary import Vocabulary
@@ -54,6 +61,7 @@ if TYPE_CHECKING:
     from constrain.hf import ConstrainedLogitsProcessor, TransformersSource
     from constrain.inspect import inspect_schema
     from constrain.schema import Constraint, as_constraint, as_grammar_spec
+    from constrain.tools import ToolCall, ToolOutput, Tools
 
 __version__ = "0.1.0"
 
@@ -67,6 +75,7 @@ __all__ = [
     "ConstrainedLogitsProcessor",
     "Constraint",
     "DeadEndError",
+    "Draft",
     "Engine",
     "FunctionSource",
     "GenerationResult",
@@ -81,18 +90,28 @@ __all__ = [
     "InvalidValueError",
     "JsonForm",
     "LimitExceededError",
+    "LogitsProcessor",
     "LogitsSource",
     "NewTokens",
     "NonFiniteLogitsError",
+    "ProcessorError",
+    "Proposer",
+    "Reasoning",
+    "ReasoningFormat",
     "Request",
     "RowState",
     "SamplingParams",
     "SequenceView",
     "SourceError",
+    "SpecStatistics",
     "Stream",
     "StreamEvent",
     "Timings",
     "TokenBitmask",
+    "TokenLogprobs",
+    "ToolCall",
+    "ToolOutput",
+    "Tools",
     "TransformersSource",
     "Unsupported",
     "UnsupportedGrammarError",
@@ -120,6 +139,9 @@ __all__ = [
 _LAZY = {
     "ConstrainedLogitsProcessor": "constrain.hf",
     "Constraint": "constrain.schema",
+    "ToolCall": "constrain.tools",
+    "ToolOutput": "constrain.tools",
+    "Tools": "constrain.tools",
     "TransformersSource": "constrain.hf",
     "as_constraint": "constrain.schema",
     "as_grammar_spec": "constrain.schema",

@@ -45,7 +45,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "request": {"errors", "grammar", "grammar_spec", "sampling", "reasoning"},
     "result": {"errors", "sampling", "spec"},
     "backends": {*CORE},
-    "hf": {*CORE, "sampling", "request", "result", "engine"},
+    "hf": {*CORE, "sampling", "reasoning", "request", "result", "engine"},
     "engine": {*CORE, "sampling", "spec", "reasoning", "request", "result"},
     "inputs": {*CORE, "sampling", "request", "reasoning"},
     "generate": {*CORE, "sampling", "result", "engine", "inputs"},
@@ -60,6 +60,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__init__": {
         *CORE,
         "sampling",
+        "spec",
+        "reasoning",
         "request",
         "result",
         "engine",

@@ -1,7 +1,7 @@
 """From a request that has ended to its result."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from constrain.engine.active import ActiveRequest
 from constrain.errors import ConstrainError, InvalidValueError
@@ -18,7 +18,8 @@ def make_result(
     reasoning, text, content_start = _parts(sequence, vocabulary)
     value: object = None
     if reason == "stop":
-        value, error = _decoded(sequence, text, sequence.output_ids[content_start or 0 :], vocabulary)
+        content_ids = sequence.output_ids[content_start or 0 :]
+        value, error = decoded(_decoder(sequence), text, content_ids, vocabulary)
         reason = "stop" if error is None else "error"
     sequence.timings.total_s = time.perf_counter() - sequence.added_at
     params = sequence.request.params
@@ -61,13 +62,14 @@ def _parts(sequence: ActiveRequest, vocabulary: Vocabulary) -> tuple[str | None,
     return None, written.decode("utf-8", errors="replace"), 0
 
 
-def _decoded(
-    sequence: ActiveRequest, text: str, content_ids: list[int], vocabulary: Vocabulary
+def decoded(
+    decode: Callable[[str], object], text: str, token_ids: Sequence[int], vocabulary: Vocabulary
 ) -> tuple[object, ConstrainError | None]:
+    """The value of a complete output, or why it has none. ``token_ids`` are those of ``text``, for decoders that need
+    them: special tokens are no part of a text."""
+    decode_tokens = getattr(decode, "decode_tokens", None)  # of constrain.schema.Constraint
     try:
-        decode = _decoder(sequence)
-        decode_tokens = getattr(decode, "decode_tokens", None)  # of constrain.schema.Constraint
-        return (decode(text) if decode_tokens is None else decode_tokens(content_ids, vocabulary)), None
+        return (decode(text) if decode_tokens is None else decode_tokens(token_ids, vocabulary)), None
     except InvalidValueError as exc:
         return None, exc
     except Exception as exc:

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
-from constrain.errors import BackendError, ConstrainError, DeadEndError, InvalidInputError, InvalidValueError
+from constrain.engine.ending import decoded
+from constrain.errors import BackendError, ConstrainError, DeadEndError, InvalidInputError
 from constrain.hf.aligned_rows import Ids
 from constrain.hf.wanted import Wanted
+from constrain.reasoning.compiled import CompiledReasoning
 from constrain.result import FinishReason, GenerationResult
 from constrain.vocabulary import Vocabulary
 
@@ -33,24 +35,34 @@ def _result(
     index: int, output_ids: list[int], prompt_length: int, wanted: Wanted, vocabulary: Vocabulary
 ) -> GenerationResult:
     token_ids, is_complete = _without_padding(output_ids, vocabulary)
-    text = vocabulary.decode(token_ids).decode("utf-8", errors="replace")
+    reasoning, text, content_start = _parts(token_ids, wanted, vocabulary)
     reason: FinishReason = "stop" if is_complete else "length"
     value, error = None, _left_at(token_ids, wanted, vocabulary)
     if error is not None:
         reason = "dead_end" if isinstance(error, DeadEndError) else "error"
     elif is_complete:
-        value, error = _decoded(text, token_ids, wanted, vocabulary)
+        value, error = decoded(wanted.decode, text, token_ids[content_start or 0 :], vocabulary)
         reason = reason if error is None else "error"
     return GenerationResult(
         request_id=index,
         finish_reason=reason,
         value=value,
         text=text,
+        reasoning=reasoning,
+        content_start=content_start,
         token_ids=tuple(token_ids),
         num_prompt_tokens=prompt_length,
         error=error,
         backend=None if wanted.compiled is None else wanted.compiled.backend_name,
     )
+
+
+def _parts(token_ids: list[int], wanted: Wanted, vocabulary: Vocabulary) -> tuple[str | None, str, int | None]:
+    """Thinking, text, and where among the tokens the text begins."""
+    if isinstance(wanted.compiled, CompiledReasoning):
+        split = wanted.compiled.split(token_ids)
+        return split.reasoning, split.text, split.end_index
+    return None, vocabulary.decode(token_ids).decode("utf-8", errors="replace"), 0
 
 
 def _without_padding(output_ids: list[int], vocabulary: Vocabulary) -> tuple[list[int], bool]:
@@ -79,17 +91,3 @@ def _left_at(token_ids: list[int], wanted: Wanted, vocabulary: Vocabulary) -> Co
         f"output {num_legal} is token {token_id}, which the constraint forbade: another logits processor allowed it, "
         "or fewer sequences were legal than were to be returned"
     )
-
-
-def _decoded(
-    text: str, token_ids: list[int], wanted: Wanted, vocabulary: Vocabulary
-) -> tuple[object, ConstrainError | None]:
-    decode_tokens = getattr(wanted.decode, "decode_tokens", None)  # of constrain.schema.Constraint
-    try:
-        return (wanted.decode(text) if decode_tokens is None else decode_tokens(token_ids, vocabulary)), None
-    except ConstrainError as exc:
-        return None, exc
-    except Exception as exc:
-        error = InvalidValueError(f"decoding the output raised {type(exc).__name__}: {exc}")
-        error.__cause__ = exc
-        return None, error
