@@ -3,15 +3,17 @@
 import triton
 import triton.language as tl
 
-from constrain.sampling.ops._tile_kernel import load_tile
+from constrain.sampling.ops._tile_kernel import PAGES_OF_SUB, load_tile
+from constrain.sampling.ops.pages import PAGE
+
+_PAGES = tl.constexpr(PAGES_OF_SUB)
+_SUB = tl.constexpr(PAGES_OF_SUB * PAGE)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def blocks_kernel(  # type: ignore[no-untyped-def]
     source,  # (logits, row stride, bitmask, row stride, vocab_size)
-    adjust,  # (drafts, *Adjustments.tile_arguments), or None
     slots_ptr,  # [N] int64
-    offsets_ptr,
     temperature_ptr,  # [S]
     maxima_ptr,  # [N, pitch]: of the logits before temperature
     sums_ptr,  # [N, pitch]: of exp((logit - the maximum of the sub-block) / temperature)
@@ -21,22 +23,93 @@ def blocks_kernel(  # type: ignore[no-untyped-def]
     FLAGS: tl.constexpr,  # of load_tile
     SUMS: tl.constexpr,
     R: tl.constexpr,  # sub-blocks of a tile
+    PDL: tl.constexpr,
 ):
+    """Every sub-block, without bias and penalties."""
+    if PDL:
+        tl.extra.cuda.gdc_launch_dependents()
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots_ptr + row)
-    offset = tl.load(offsets_ptr + row)
+    scale = _scale(temperature_ptr, slot, SUMS)
+    begin = tl.program_id(1) * tiles * R
+    for start in range(begin, tl.minimum(begin + tiles * R, num_subs), R):
+        sub = start + tl.arange(0, R)
+        values, _ = load_tile(source, None, (row, slot, slot), sub, FLAGS)
+        _store(values, sub, sub < num_subs, maxima_ptr + row * pitch, sums_ptr + row * pitch, scale, SUMS)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def touched_kernel(  # type: ignore[no-untyped-def]
+    source,
+    adjust,  # (drafts, *Adjustments.tile_arguments)
+    slots_ptr,
+    offsets_ptr,
+    temperature_ptr,
+    bias_numbers_ptr,  # which page of the vocabulary each page of the pool is
+    count_numbers_ptr,
+    maxima_ptr,
+    sums_ptr,
+    num_subs,
+    pitch,
+    FLAGS: tl.constexpr,
+    SUMS: tl.constexpr,
+    R: tl.constexpr,
+    PDL: tl.constexpr,
+):
+    """The sub-blocks that bias and penalties touch, over what ``blocks_kernel`` left there.
+
+    Two pages of one sub-block make two programs store the same.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    slot = tl.load(slots_ptr + row)
+    place = (row, slot, tl.load(offsets_ptr + row))
+    scale = _scale(temperature_ptr, slot, SUMS)
+    if PDL:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
+    first = tl.program_id(1) * R
+    step = tl.num_programs(1) * R
+    maxima_ptr += row * pitch
+    sums_ptr += row * pitch
+    if FLAGS & 2:
+        base = tl.load(adjust[2] + slot)
+        used = tl.load(adjust[3] + slot)
+        for start in range(first, used, step):
+            page = start + tl.arange(0, R)
+            sub = tl.load(bias_numbers_ptr + base + page, mask=page < used, other=num_subs * _PAGES) // _PAGES
+            values, _ = load_tile(source, adjust, place, sub, FLAGS)
+            _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS)
+    if FLAGS & 4:
+        base = tl.load(adjust[6] + slot)
+        used = tl.load(adjust[7] + slot)
+        for start in range(first, used, step):
+            page = start + tl.arange(0, R)
+            sub = tl.load(count_numbers_ptr + base + page, mask=page < used, other=num_subs * _PAGES) // _PAGES
+            values, _ = load_tile(source, adjust, place, sub, FLAGS)
+            _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS)
+        for start in range(first, place[2], step):  # the drafts before this row count as output
+            before = start + 1 + tl.arange(0, R)
+            draft = tl.load(adjust[0] + row - before, mask=before <= place[2], other=-1)
+            inside = (draft >= 0) & (draft < source[4])
+            sub = tl.where(inside, draft // _SUB, num_subs).to(tl.int32)
+            values, _ = load_tile(source, adjust, place, sub, FLAGS)
+            _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS)
+
+
+@triton.jit
+def _scale(temperature_ptr, slot, SUMS: tl.constexpr):  # type: ignore[no-untyped-def]
     scale = 0.0
     if SUMS:
         temperature = tl.load(temperature_ptr + slot)
         scale = tl.where(temperature < 1e-5, 0.0, 1.4426950408889634 / temperature)
-    begin = tl.program_id(1) * tiles * R
-    for start in range(begin, tl.minimum(begin + tiles * R, num_subs), R):
-        sub = start + tl.arange(0, R)
-        values, _ = load_tile(source, adjust, (row, slot, offset), sub, FLAGS)
-        maximum = tl.max(tl.max(values, axis=2), axis=1)
-        tl.store(maxima_ptr + row * pitch + sub, maximum, mask=sub < num_subs)
-        if SUMS:
-            finite = tl.where(maximum == float("-inf"), 0.0, maximum)
-            weights = tl.exp2((values - finite[:, None, None]) * scale)
-            total = tl.sum(tl.sum(weights, axis=2), axis=1)
-            tl.store(sums_ptr + row * pitch + sub, total, mask=sub < num_subs)
+    return scale
+
+
+@triton.jit
+def _store(values, sub, inside, maxima_ptr, sums_ptr, scale, SUMS: tl.constexpr):  # type: ignore[no-untyped-def]
+    maximum = tl.max(tl.max(values, axis=2), axis=1)
+    tl.store(maxima_ptr + sub, maximum, mask=inside)
+    if SUMS:
+        finite = tl.where(maximum == float("-inf"), 0.0, maximum)
+        weights = tl.exp2((values - finite[:, None, None]) * scale)
+        tl.store(sums_ptr + sub, tl.sum(tl.sum(weights, axis=2), axis=1), mask=inside)

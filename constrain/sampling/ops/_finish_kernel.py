@@ -9,6 +9,7 @@ import triton
 import triton.language as tl
 
 from constrain.sampling.ops._search_kernel import bits, first_or_last, ordinal, token_of_many
+from constrain.sampling.ops._listed_kernel import token_of_listed
 from constrain.sampling.ops._tile_kernel import SUB, gumbel, load_tile, uniform
 
 _SUB = tl.constexpr(SUB)
@@ -17,7 +18,7 @@ _NONE = tl.constexpr(0x7FFFFFFF)
 FEW = 128
 """Up to so many candidates are compared with each other, pair by pair."""
 _FEW = tl.constexpr(FEW)
-_CHUNK = tl.constexpr(32)
+_CHUNK = tl.constexpr(16)
 GUESS = 64
 """Top-p alone first looks at the sub-blocks with the so many largest maxima."""
 _GUESS = tl.constexpr(GUESS)
@@ -47,14 +48,13 @@ def finish_kernel(  # type: ignore[no-untyped-def]
     GUMBEL: tl.constexpr,
     SUMS: tl.constexpr,
     PURPOSE: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(rows[0] + row)
     place = (row, slot, tl.load(rows[1] + row))
     # All that the row needs is asked for before anything waits.
     temperature = tl.load(table[0] + slot)
-    column = tl.arange(0, SUBS)
-    maxima = tl.load(maxima_ptr + row * pitch + column, mask=column < num_subs, other=float("-inf"))
     if DRAWN:
         top_k = tl.load(table[1] + slot)
         top_p = tl.load(table[2] + slot)
@@ -62,15 +62,21 @@ def finish_kernel(  # type: ignore[no-untyped-def]
         seed = tl.load(table[4] + slot)
         noisy = tl.load(table[5] + slot) != 0
         index = tl.load(rows[2] + row)
-        if SUMS:
-            sums = tl.load(sums_ptr + row * pitch + column, mask=column < num_subs, other=0.0)
         u = uniform(seed, index, PURPOSE)
-    top = tl.max(maxima, axis=0)
+    if PDL:
+        tl.extra.cuda.gdc_wait()
+    # Four neighbours stand in one thread.
+    column = tl.arange(0, SUBS // 4)[:, None] * 4 + tl.arange(0, 4)[None, :]
+    maxima = tl.load(maxima_ptr + row * pitch + column, mask=column < num_subs, other=float("-inf"))
+    if SUMS:
+        sums = tl.load(sums_ptr + row * pitch + column, mask=column < num_subs, other=0.0)
+    groups = tl.max(maxima, axis=1)
+    top = tl.max(groups, axis=0)
     status = tl.where(top == float("inf"), 2, tl.where(top == float("-inf"), 1, 0))
     token = tl.full((), 0, tl.int32)
     if status == 0:
         if temperature < 1e-5:
-            best = tl.min(tl.where(maxima == top, column, SUBS), axis=0)
+            best = tl.min(tl.min(tl.where(maxima == top, column, SUBS), axis=1), axis=0)
             values, tokens = load_tile(source, adjust, place, best + tl.arange(0, 1), FLAGS)
             token = tl.min(tl.min(tl.min(tl.where(values == top, tokens, _NONE), axis=2), axis=1), axis=0)
         else:
@@ -80,23 +86,24 @@ def finish_kernel(  # type: ignore[no-untyped-def]
                     top_k = tl.where(top_k >= source[4], 0, top_k)
                 is_cut = (top_k > 0) | (top_p < 1.0) | (min_p > 0.0)
                 total = tl.full((), 0.0, tl.float64)
-                ends = tl.zeros((SUBS,), tl.float64)
-                masses = tl.zeros((SUBS,), tl.float64)
                 if SUMS:
                     weights = tl.where(maxima == float("-inf"), 0.0, sums * tl.exp2((maxima - top) * scale))
                     masses = weights.to(tl.float64)
-                    ends = tl.cumsum(masses, axis=0)
-                    total = tl.max(ends, axis=0)
+                    group_masses = tl.sum(masses, axis=1)
+                    total = tl.sum(group_masses, axis=0)
                 if INVERSE and SUMS and not (is_cut | noisy):
                     target = u * total
-                    hit = (ends > target) & (masses > 0)
-                    best = tl.min(tl.where(hit, column, SUBS), axis=0)
-                    best = tl.where(best == SUBS, tl.max(tl.where(masses > 0, column, 0), axis=0), best)
-                    before = tl.sum(tl.where(column == best - 1, ends, 0.0), axis=0)
+                    before = (tl.cumsum(group_masses, axis=0) - group_masses)[:, None]
+                    before += tl.cumsum(masses, axis=1) - masses
+                    hit = (before + masses > target) & (masses > 0)
+                    best = tl.min(tl.min(tl.where(hit, column, SUBS), axis=1), axis=0)
+                    last = tl.max(tl.max(tl.where(masses > 0, column, 0), axis=1), axis=0)
+                    best = tl.where(best == SUBS, last, best)
+                    start = tl.sum(tl.sum(tl.where(column == best, before, 0.0), axis=1), axis=0)
                     values, tokens = load_tile(source, adjust, place, best + tl.arange(0, 1), FLAGS)
                     flat = tl.reshape(values, (_SUB,))
                     inner = tl.exp2((flat - top) * scale)
-                    reached = before + tl.cumsum(inner.to(tl.float64), axis=0)
+                    reached = start + tl.cumsum(inner.to(tl.float64), axis=0)
                     ids = best * _SUB + tl.arange(0, _SUB)
                     token = first_or_last(reached > target, inner > 0, ids)
                 else:
@@ -106,7 +113,7 @@ def finish_kernel(  # type: ignore[no-untyped-def]
                             tokens_ptr + row * LISTED, num_subs,
                         )  # fmt: skip
                         token = _among_survivors(
-                            candidates, place, maxima, top, temperature, top_k, top_p, min_p, total, u, seed, index, noisy,
+                            candidates, place, maxima, groups, top, temperature, top_k, top_p, min_p, total, u, seed, index, noisy,
                             SUBS, LISTED, R, FLAGS, GUMBEL, PURPOSE,
                         )  # fmt: skip
     tl.store(output_ptr + row, token.to(tl.int64))
@@ -117,7 +124,8 @@ def finish_kernel(  # type: ignore[no-untyped-def]
 def _among_survivors(  # type: ignore[no-untyped-def]
     candidates,  # (source, adjust, list, values, tokens, num_subs)
     place,
-    maxima,
+    maxima,  # [SUBS / 4, 4]
+    groups,  # [SUBS / 4], their maxima
     top,
     temperature,
     top_k,
@@ -136,30 +144,36 @@ def _among_survivors(  # type: ignore[no-untyped-def]
     PURPOSE: tl.constexpr,
 ):
     num_subs = candidates[5]
+    num_groups = (num_subs + 3) // 4
     scale = 1.4426950408889634 / temperature
-    column = tl.arange(0, SUBS)
+    column = tl.arange(0, SUBS // 4)[:, None] * 4 + tl.arange(0, 4)[None, :]
     distance = bits(top - maxima)
+    group_distance = bits(top - groups)
     limit = tl.full((), _FINITE, tl.int32)
     if min_p > 0.0:
         limit = tl.minimum(limit, bits(tl.abs(tl.log(min_p)) * temperature))
-    # The k-th largest maximum bounds the k-th largest value. For a large k, and for top-p alone, a guess at the bound
+    # The k-th largest of the groups' maxima bounds the k-th largest value. For a large k, and for top-p alone, a guess at the bound
     # comes first, and is checked by what it lets through.
-    attempt = tl.where(top_k > 0, 1, tl.where((top_p < 1.0) & (min_p == 0.0), 0, 2))
-    wide = num_subs - num_subs // 8
+    by_rank = (top_k > 0) & (top_k <= num_groups // 2)
+    by_mass = (top_k == 0) & (top_p < 1.0) & (min_p == 0.0)
+    attempt = tl.where(by_mass, 0, tl.where(top_k > 0, 2, 3))
     reach = limit
     num_listed = 0
     num = 0
     mass = tl.full((), 0.0, tl.float64)
     searching = True
     while searching:
-        rank = tl.where(attempt == 0, _GUESS, tl.where((top_k > 0) & (top_k <= num_subs // 2), top_k, wide))
+        rank = tl.where(attempt == 0, _GUESS, tl.where(attempt == 1, num_groups // 2, num_groups - num_groups // 16))
+        rank = tl.where(by_rank, top_k, rank)
         reach = limit
-        if attempt < 2:
-            reach = tl.minimum(limit, _bound(distance, rank))
+        if attempt < 3:
+            reach = tl.minimum(limit, _bound(group_distance, rank))
         chosen = distance <= reach
-        slots = tl.cumsum(chosen.to(tl.int32), axis=0) - 1
+        ones = chosen.to(tl.int32)
+        rows_of_four = tl.sum(ones, axis=1)
+        slots = (tl.cumsum(rows_of_four, axis=0) - rows_of_four)[:, None] + tl.cumsum(ones, axis=1) - ones
         tl.store(candidates[2] + slots, column, mask=chosen)
-        num_listed = tl.sum(chosen.to(tl.int32), axis=0)
+        num_listed = tl.sum(rows_of_four, axis=0)
         tl.debug_barrier()
         num = 0
         mass = tl.full((), 0.0, tl.float64)
@@ -168,27 +182,36 @@ def _among_survivors(  # type: ignore[no-untyped-def]
             sub = tl.load(candidates[2] + position, mask=position < num_listed, other=num_subs)
             values, tokens = load_tile(candidates[0], candidates[1], place, sub, FLAGS)
             kept = bits(top - values) <= reach
-            weights = tl.where(kept, tl.exp2((values - top) * scale), 0.0)
-            mass += tl.sum(tl.sum(tl.sum(weights, axis=2), axis=1).to(tl.float64), axis=0)
-            where = num + ordinal(kept)
-            writes = kept & (where < LISTED)
-            tl.store(candidates[3] + where, values, mask=writes)
-            tl.store(candidates[4] + where, tokens, mask=writes)
-            num += tl.sum(tl.sum(tl.sum(kept.to(tl.int32), axis=2), axis=1), axis=0)
+            if (top_k == 0) | (reach == limit):
+                weights = tl.where(kept, tl.exp2((values - top) * scale), 0.0)
+                mass += tl.sum(tl.sum(tl.sum(weights, axis=2), axis=1).to(tl.float64), axis=0)
+            here, count = ordinal(kept)
+            here += num
+            writes = kept & (here < LISTED)
+            tl.store(candidates[3] + here, values, mask=writes)
+            tl.store(candidates[4] + here, tokens, mask=writes)
+            num += count
         tl.debug_barrier()
         enough = tl.where(top_k > 0, num >= top_k, mass >= top_p * row_total)
-        searching = (attempt < 2) & (reach < limit) & (enough == 0)
-        attempt += 1
-    total = tl.where((top_k == 0) & (reach < limit), row_total, mass)
+        searching = (attempt < 3) & (reach < limit) & (enough == 0)
+        # Where the leading blocks hold little of the mass, one step is left out.
+        attempt += tl.where((attempt == 0) & (mass < 0.6 * top_p * row_total), 2, 1)
+    total = tl.where(reach < limit, row_total, mass)  # or what the top-k leaves, summed there
     if num <= _FEW:
         token = _from_few(
             candidates[3], candidates[4], num, top, scale, top_k, top_p, total, u, seed, index, noisy, GUMBEL, PURPOSE
         )
     else:
-        token = token_of_many(
-            candidates, place, top, scale, reach, num_listed, num, num <= LISTED, top_k, top_p, total, u, seed, index,
-            noisy, R // 2, FLAGS, GUMBEL, PURPOSE,
-        )  # fmt: skip
+        if num <= LISTED:
+            token = token_of_listed(
+                candidates[3], candidates[4], num, top, scale, top_k, top_p, total, u, seed, index, noisy, LISTED,
+                GUMBEL, PURPOSE,
+            )  # fmt: skip
+        else:
+            token = token_of_many(
+                candidates, place, top, scale, reach, num_listed, num, top_k, top_p, total, u, seed, index, noisy,
+                R // 2, FLAGS, GUMBEL, PURPOSE,
+            )  # fmt: skip
     return token
 
 
@@ -223,14 +246,14 @@ def _from_few(  # type: ignore[no-untyped-def]
     weights = tl.where(lane < num, tl.exp2((values - top) * scale), 0.0)
     rank = tl.zeros((_FEW,), tl.int32)
     mass = tl.zeros((_FEW,), tl.float64)
+    # A thread compares its own candidate with all others, one by one: sums across threads would cost more.
     for start in range(0, num, _CHUNK):
-        other = start + tl.arange(0, _CHUNK)
-        rival = tl.load(values_ptr + other, mask=other < num, other=float("-inf"))
-        rival_weight = tl.where(other < num, tl.exp2((rival - top) * scale), 0.0).to(tl.float64)
-        equal = (rival[None, :] == values[:, None]) & (other[None, :] < lane[:, None])
-        before = ((rival[None, :] > values[:, None]) | equal) & (other[None, :] < num)
-        rank += tl.sum(before.to(tl.int32), axis=1)
-        mass += tl.sum(tl.where(before, rival_weight[None, :], 0.0), axis=1)
+        for step in tl.static_range(_CHUNK):
+            other = start + step
+            rival = tl.load(values_ptr + other, mask=other < num, other=float("-inf"))
+            before = (rival > values) | ((rival == values) & (other < lane))
+            rank += before.to(tl.int32)
+            mass += tl.where(before, tl.exp2((rival - top) * scale), 0.0).to(tl.float64)
     survives = lane < num
     if top_k > 0:
         survives = survives & (rank < top_k)

@@ -1,17 +1,13 @@
-"""Survivors among more candidates than can be compared with each other: a search for the last survivor's value.
+"""Survivors among more candidates than can be listed: a search for the last survivor's value.
 
-Candidates come in chunks: from the list that the caller gathered, or, where they are too many for it, from the logits
-again. Each pass over the chunks settles two bits of the value.
+Each pass over the sub-blocks that hold candidates reads their logits again and settles two bits of the value.
 """
 
 import triton
 import triton.language as tl
 
-from constrain.sampling.ops._tile_kernel import PAGES_OF_SUB, SUB, gumbel, load_tile
-from constrain.sampling.ops.pages import PAGE
+from constrain.sampling.ops._tile_kernel import PAGES_OF_SUB, gumbel, load_tile
 
-_SUB = tl.constexpr(SUB)
-_PAGE = tl.constexpr(PAGE)
 _PAGES = tl.constexpr(PAGES_OF_SUB)
 _NONE = tl.constexpr(0x7FFFFFFF)
 
@@ -24,12 +20,12 @@ def bits(distance):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def ordinal(kept):  # type: ignore[no-untyped-def]
-    """How many of ``kept`` [R, 8, 16] stand before each place, in the order of the tokens."""
+    """How many of ``kept`` [R, SUB / 16, 16] stand before each place, in the order of the tokens, and how many in all."""
     ones = kept.to(tl.int32)
     pages = tl.sum(ones, axis=2)
     subs = tl.sum(pages, axis=1)
     before = (tl.cumsum(subs, axis=0) - subs)[:, None] + tl.cumsum(pages, axis=1) - pages
-    return before[:, :, None] + tl.cumsum(ones, axis=2) - ones
+    return before[:, :, None] + tl.cumsum(ones, axis=2) - ones, tl.sum(subs, axis=0)
 
 
 @triton.jit
@@ -49,7 +45,6 @@ def token_of_many(  # type: ignore[no-untyped-def]
     reach,
     num_listed,
     num,
-    listed,
     top_k,
     top_p,
     total,  # the mass that top-p is a share of, unless there is a top-k
@@ -62,13 +57,13 @@ def token_of_many(  # type: ignore[no-untyped-def]
     GUMBEL: tl.constexpr,
     PURPOSE: tl.constexpr,
 ):
-    end = tl.where(listed, (num + _SUB - 1) // _SUB, num_listed)
+    end = num_listed
     bound = tl.full((), 0, tl.int64)  # survivors have a key over it, or this one and a token up to last
     last = tl.full((), _NONE, tl.int32)
     for stage in range(0, 2):
         by_mass = stage == 1
         goal = tl.where(by_mass, top_p * total, top_k.to(tl.float64))
-        if (by_mass & (top_p < 1.0)) | ((stage == 0) & (top_k > 0) & (top_k < num)):
+        if (by_mass & (top_p < 1.0)) | ((stage == 0) & (top_k > 0) & (top_k <= num)):
             found = tl.full((), 0, tl.int64)
             ties = tl.full((), 0.0, tl.float64)
             number = tl.full((), 0.0, tl.float64)
@@ -85,8 +80,8 @@ def token_of_many(  # type: ignore[no-untyped-def]
                 two = tl.zeros((R, _PAGES), tl.float64)
                 three = tl.zeros((R, _PAGES), tl.float64)
                 for start in range(0, end, R):
-                    values, _, kept = _chunk(candidates, place, top, reach, num_listed, num, listed, start, R, FLAGS)
-                    key = tl.where(kept, _key(values), -1)
+                    values, _, kept = _chunk(candidates, place, top, reach, num_listed, start, R, FLAGS)
+                    key = tl.where(kept, key_of(values), -1)
                     weights = tl.exp2((values - top) * scale)
                     amount = tl.where(by_mass & (digit < 16), weights, 1.0)
                     one += tl.sum(tl.where(key >= lower, amount, 0.0), axis=2).to(tl.float64)
@@ -99,7 +94,7 @@ def token_of_many(  # type: ignore[no-untyped-def]
                 steps = (ties >= goal).to(tl.int64) + (number >= goal).to(tl.int64) + (over >= goal).to(tl.int64)
                 found += tl.where(is_last, 0, steps * step)
             ties -= number
-            weight = tl.exp2((_value(found) - top) * scale).to(tl.float64)
+            weight = tl.exp2((value_of(found) - top) * scale).to(tl.float64)
             missing = tl.where(weight > 0, tl.ceil((goal - over) / weight), ties)
             keep = tl.where(by_mass, tl.minimum(tl.maximum(missing, 1.0), ties), goal - number)
             total = over + keep * weight
@@ -110,12 +105,13 @@ def token_of_many(  # type: ignore[no-untyped-def]
                 cut = tl.full((), -1, tl.int32)
                 for start in range(0, end, R):
                     values, tokens, kept = _chunk(
-                        candidates, place, top, reach, num_listed, num, listed, start, R, FLAGS
+                        candidates, place, top, reach, num_listed, start, R, FLAGS
                     )
-                    equal = kept & (_key(values) == found)
-                    among = equal & (seen + ordinal(equal) < keep.to(tl.int32))
+                    equal = kept & (key_of(values) == found)
+                    order, count = ordinal(equal)
+                    among = equal & (seen + order < keep.to(tl.int32))
                     cut = tl.maximum(cut, _largest(tl.where(among, tokens, -1)))
-                    seen += tl.sum(tl.sum(tl.sum(equal.to(tl.int32), axis=2), axis=1), axis=0)
+                    seen += count
                 last = tl.minimum(last, cut)
     token = tl.full((), 0, tl.int32)
     target = u * total
@@ -123,8 +119,8 @@ def token_of_many(  # type: ignore[no-untyped-def]
     best = tl.full((), float("-inf"), tl.float32)
     start = 0
     while start < end:
-        values, tokens, kept = _chunk(candidates, place, top, reach, num_listed, num, listed, start, R, FLAGS)
-        key = _key(values)
+        values, tokens, kept = _chunk(candidates, place, top, reach, num_listed, start, R, FLAGS)
+        key = key_of(values)
         survives = kept & ((key > bound) | ((key == bound) & (tokens <= last)))
         start += R
         if GUMBEL and noisy:
@@ -150,31 +146,23 @@ def token_of_many(  # type: ignore[no-untyped-def]
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _chunk(  # type: ignore[no-untyped-def]
-    candidates, place, top, reach, num_listed, num, listed, start, R: tl.constexpr, FLAGS: tl.constexpr
-):
-    """(values, tokens, whether each is a candidate) of ``R`` sub-blocks, or of as many places of the list."""
+def _chunk(candidates, place, top, reach, num_listed, start, R: tl.constexpr, FLAGS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """(values, tokens, whether each is a candidate) of ``R`` sub-blocks."""
     position = start + tl.arange(0, R)
-    if listed:
-        lanes = tl.arange(0, _PAGES)[None, :, None] * _PAGE + tl.arange(0, _PAGE)[None, None, :]
-        lanes += position[:, None, None] * _SUB
-        values = tl.load(candidates[3] + lanes, mask=lanes < num, other=float("-inf"))
-        tokens = tl.load(candidates[4] + lanes, mask=lanes < num, other=_NONE)
-    else:
-        sub = tl.load(candidates[2] + position, mask=position < num_listed, other=candidates[5])
-        values, tokens = load_tile(candidates[0], candidates[1], place, sub, FLAGS)
+    sub = tl.load(candidates[2] + position, mask=position < num_listed, other=candidates[5])
+    values, tokens = load_tile(candidates[0], candidates[1], place, sub, FLAGS)
     return values, tokens, bits(top - values) <= reach
 
 
 @triton.jit
-def _key(values):  # type: ignore[no-untyped-def]
+def key_of(values):  # type: ignore[no-untyped-def]
     """Integers from 0 in the order of the floats, 0.0 and -0.0 being one."""
     raw = tl.where(values == 0, 0.0, values).to(tl.int32, bitcast=True)
     return tl.where(raw >= 0, raw, raw ^ 0x7FFFFFFF).to(tl.int64) + 2147483648
 
 
 @triton.jit
-def _value(key):  # type: ignore[no-untyped-def]
+def value_of(key):  # type: ignore[no-untyped-def]
     """The float of a key."""
     raw = (key - 2147483648).to(tl.int32)
     return tl.where(raw >= 0, raw, raw ^ 0x7FFFFFFF).to(tl.float32, bitcast=True)

@@ -8,7 +8,7 @@ from constrain.sampling.ops._adjust_kernel import penalised
 from constrain.sampling.ops.pages import PAGE
 from constrain.sampling.uniform import GUMBEL_TAG
 
-SUB = 128
+SUB = 64
 """Tokens of a sub-block, whose maximum and sum the first pass keeps."""
 PAGES_OF_SUB = SUB // PAGE
 _PAGE = tl.constexpr(PAGE)
@@ -24,7 +24,7 @@ def load_tile(  # type: ignore[no-untyped-def]
     sub,  # [R] int32: which sub-blocks
     FLAGS: tl.constexpr,  # 1: there is a mask; 2: logit bias; 4: penalties
 ):
-    """(values, tokens), [R, 8, 16] each: masked and adjusted logits in float32.
+    """(values, tokens), [R, SUB / 16, 16] each: masked and adjusted logits in float32.
 
     -inf where a token is forbidden or past the vocabulary; +inf where an allowed one is NaN or +inf.
     """

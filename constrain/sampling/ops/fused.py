@@ -73,9 +73,10 @@ def _check(
 
 
 # Constants, never tuned at run time: which sums are rounded together, and so which token is drawn, depends on them.
-_TILE, _WARPS = 32, 4  # sub-blocks and warps of a program of the first pass
+_TILE, _WARPS = 64, 4  # sub-blocks and warps of a program of the first pass
+_TOUCHED, _TOUCHED_PROGRAMS = 16, 16
 _GATHER, _FINISH_WARPS = 64, 8  # of the second
-_LISTED = 8192
+_LISTED = 4096
 """Candidates that are listed; more are read from the logits again."""
 _PROGRAMS = 132 * 8
 """Of the first pass, about; it changes which program sums what, never the sums."""
@@ -90,7 +91,7 @@ def _sample_rows_triton(
     adjustments: Adjustments | None,
     vocab_size: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    from constrain.sampling.ops._blocks_kernel import blocks_kernel
+    from constrain.sampling.ops._blocks_kernel import blocks_kernel, touched_kernel
     from constrain.sampling.ops._finish_kernel import finish_kernel
     from constrain.sampling.ops._tile_kernel import SUB
 
@@ -123,23 +124,46 @@ def _sample_rows_triton(
     if adjustments is not None:
         flags += 2 * (adjustments.bias is not None) + 4 * (adjustments.counts is not None)
         adjust = (rows.drafts, *adjustments.tile_arguments)
+    # A launch may begin while the one before it ends; each waits before it reads what that one wrote.
+    pdl = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9
+    options = {"launch_pdl": True} if pdl else {}
     first: Any = blocks_kernel
     first[(num_rows, -(-tiles // tiles_per_program))](
         source,
-        adjust,
         rows.slots,
-        rows.offsets,
         table.temperature,
         statistics,
         statistics[-1],
         num_subs,
         pitch,
         tiles_per_program,
-        FLAGS=flags,
+        FLAGS=flags & 1,
         SUMS=sums,
         R=_TILE,
+        PDL=pdl,
         num_warps=_WARPS,
     )
+    if adjustments is not None and flags > 1:
+        numbers = [pages and pages.numbers for pages in (adjustments.bias, adjustments.counts)]
+        between: Any = touched_kernel
+        between[(num_rows, _TOUCHED_PROGRAMS)](
+            source,
+            adjust,
+            rows.slots,
+            rows.offsets,
+            table.temperature,
+            *numbers,
+            statistics,
+            statistics[-1],
+            num_subs,
+            pitch,
+            FLAGS=flags,
+            SUMS=sums,
+            R=_TOUCHED,
+            PDL=pdl,
+            num_warps=_WARPS,
+            **options,
+        )
     second: Any = finish_kernel
     second[(num_rows,)](
         source,
@@ -154,7 +178,7 @@ def _sample_rows_triton(
         output,
         num_subs,
         pitch,
-        SUBS=max(16, 1 << (num_subs - 1).bit_length()),
+        SUBS=max(64, 1 << (num_subs - 1).bit_length()),
         LISTED=_LISTED,
         R=_GATHER,
         FLAGS=flags,
@@ -164,6 +188,9 @@ def _sample_rows_triton(
         GUMBEL=features.gumbel,
         SUMS=sums,
         PURPOSE=int(Purpose.DRAW),
+        PDL=pdl,
         num_warps=_FINISH_WARPS,
+        maxnreg=128,
+        **options,
     )
     return output[0], output[1]

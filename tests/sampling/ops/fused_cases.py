@@ -1,11 +1,13 @@
 """Rows for the fused sampler, and what a float64 loop makes of them."""
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 import torch
 
+from constrain.sampling.ops.adjust import Adjustments
+from constrain.sampling.ops.pages import PAGE, Pages
 from constrain.sampling.rows import DeviceRows, Rows
 from constrain.sampling.table import Features, SlotTable
 from constrain.sampling.uniform import Purpose, gumbel_noise, uniforms
@@ -163,3 +165,51 @@ def batch(width: int, rows: int, dtype: torch.dtype = torch.float32, seed: int =
     if dtype == torch.float16:
         logits = logits.clamp(min=-60000)
     return Batch(logits.to(dtype)[:, :width], allowed, asks)
+
+
+def adjustments_of(num_slots: int, width: int, touched: int, seed: int = 0) -> Adjustments:
+    """Bias and counts on random pages of every slot, the last slot having neither."""
+    generator = torch.Generator().manual_seed(seed)
+    num_pages = (width + PAGE - 1) // PAGE
+    touched = min(touched, num_pages)
+
+    def pages(cells: torch.Tensor) -> Pages:
+        table = torch.zeros(num_slots, num_pages, dtype=torch.int16)
+        numbers = torch.zeros(num_slots * touched, dtype=torch.int32)
+        for slot in range(num_slots - 1):
+            chosen = torch.randperm(num_pages, generator=generator)[:touched]
+            table[slot, chosen] = torch.arange(1, touched + 1, dtype=torch.int16)
+            numbers[slot * touched : (slot + 1) * touched] = chosen.int()
+        used = torch.full((num_slots,), touched, dtype=torch.int32)
+        used[-1] = 0
+        base = torch.arange(0, num_slots * touched, touched, dtype=torch.int32)
+        lanes = torch.rand(cells.shape, generator=generator) < 0.3
+        inside = numbers[:, None] * PAGE + torch.arange(PAGE) < width
+        return Pages(table, base, used, numbers, cells * (lanes & inside))
+
+    shape = (num_slots * touched, PAGE)
+    bias = pages(torch.randn(shape, generator=generator) * 3)
+    counts = pages(torch.randint(1, 9, shape, generator=generator).int())
+    columns = (torch.rand(num_slots, generator=generator) + start for start in (0.6, -0.3, -0.3))
+    return Adjustments(bias, counts, *columns)
+
+
+def on(device: str, adjustments: Adjustments) -> Adjustments:
+    """The same on a device."""
+
+    def moved(pages: Pages | None) -> Pages | None:
+        return pages and Pages(*(getattr(pages, each.name).to(device) for each in fields(Pages)))
+
+    columns = (adjustments.repetition, adjustments.presence, adjustments.frequency)
+    return Adjustments(moved(adjustments.bias), moved(adjustments.counts), *(each.to(device) for each in columns))
+
+
+def with_drafts(rows: DeviceRows, width: int, seed: int = 0) -> DeviceRows:
+    """Rows in threes: a slot's committed place, and two behind drafts."""
+    num = len(rows.slots)
+    offsets = torch.arange(num) % 3
+    drafts = torch.randint(0, width, (num,), generator=torch.Generator().manual_seed(seed))
+    drafts[2::3] = -1
+    device = rows.slots.device
+    slots = rows.slots[torch.arange(num, device=device) // 3 * 3]
+    return DeviceRows(slots, offsets.to(device), rows.output_indices, drafts.to(device))
