@@ -135,7 +135,8 @@ def source_lock(source: LogitsSource) -> threading.RLock:
 def checked_logits(source: LogitsSource, views: Sequence[SequenceView], logits_width: int) -> torch.Tensor:
     """``source(views)``, or ``SourceError`` unless it gave float rows [N, logits_width], N as asked."""
     try:
-        logits = source(views)
+        with torch.no_grad():  # a source need not know that nobody trains here
+            logits = source(views)
     except SourceError:
         raise
     except Exception as exc:
@@ -150,4 +151,4 @@ def checked_logits(source: LogitsSource, views: Sequence[SequenceView], logits_w
         )
     if tuple(logits.shape) != wanted:
         raise SourceError(f"{type(source).__name__} returned shape {tuple(logits.shape)}; want {wanted}")
-    return logits
+    return logits.detach()

@@ -188,6 +188,21 @@ def test_a_source_that_returns_the_wrong_thing_is_named(output: object) -> None:
     assert isinstance(result.error, SourceError) and "Wrong returned" in str(result.error)
 
 
+def test_a_source_may_give_logits_that_carry_gradients() -> None:
+    class Trained(ScriptedSource):
+        def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
+            return torch.stack([torch.nn.Parameter(row) for row in super().__call__(views)]) * 1.0
+
+    class Leaf(ScriptedSource):
+        def __call__(self, views: Sequence[SequenceView]) -> torch.Tensor:
+            return torch.nn.Parameter(super().__call__(views))
+
+    params = SamplingParams(temperature=0.0, bad_words=["2"], repetition_penalty=1.1, logprobs=1, prompt_logprobs=1)
+    for kind in (Trained, Leaf):
+        [result] = run(kind({A: [A, B]}), [request(A, regex("[ab]{2}"), params)])
+        assert result.text == "ab"
+
+
 def test_requests_alone_give_the_tokens_that_they_give_in_a_batch() -> None:
     params = [SamplingParams(temperature=1.5, seed=seed, max_tokens=12, top_k=seed % 5) for seed in range(8)]
     constraints = [None, regex("[ab12]*"), choice(["abab", "ba", "1"]), regex("[ab]{3,9}")]

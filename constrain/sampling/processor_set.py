@@ -45,7 +45,7 @@ class ProcessorSet:
         """Tell every processor; ``ProcessorError`` where one raises, and then none has the request."""
         for index, processor in enumerate(self._processors):
             try:
-                wanted = processor.add(slot, request.params, request.prompt_ids, request.output_ids)
+                wanted = bool(processor.add(slot, request.params, request.prompt_ids, request.output_ids))
             except Exception as exc:
                 self._remove(slot, self._processors[:index])
                 raise _refused(processor, exc) from exc

@@ -127,11 +127,13 @@ def _run_rows_(
 def _checked(result: object, logits: torch.Tensor) -> torch.Tensor:
     if not isinstance(result, torch.Tensor):
         raise ValueError(f"it returned {type(result).__name__}; want the logits, also where they changed in place")
-    if result.shape != logits.shape or not result.is_floating_point():
+    is_dense = result.layout is torch.strided and result.device == logits.device
+    if result.shape != logits.shape or not result.is_floating_point() or not is_dense:
         raise ValueError(
-            f"it returned {result.dtype} {tuple(result.shape)}; want floating logits {tuple(logits.shape)}"
+            f"it returned {result.dtype} {tuple(result.shape)}, {result.layout} on {result.device}; "
+            f"want dense floating logits {tuple(logits.shape)} on {logits.device}"
         )
-    return result
+    return result.to(logits.dtype)
 
 
 def _as_error(processor: LogitsProcessor, exc: Exception) -> ProcessorError:

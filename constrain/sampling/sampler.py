@@ -122,6 +122,7 @@ class Sampler:
         request = self._batch[slot]
         return request.restrictions.restrict_(mask_row, request.output_ids, draft_prefix)
 
+    @torch.no_grad()
     def sample(
         self,
         logits: torch.Tensor,  # [N, V or more] floating, never changed
@@ -157,6 +158,7 @@ class Sampler:
         ]
         return Sampled(tokens, status, errors, found)
 
+    @torch.no_grad()
     def logprobs(
         self,
         logits: torch.Tensor,  # [N, V or more] floating, never changed
@@ -169,16 +171,22 @@ class Sampler:
         groups = wanted_logprobs(self._batch, rows)
         return [(group, self._logprobs(group, logits, rows, bitmask, tokens)) for group in groups]
 
+    @torch.no_grad()
     def process(
         self,
         logits: torch.Tensor,  # [N, V or more] floating, never changed
         rows: Rows,  # N
         bitmask: torch.Tensor | None = None,  # [N, W] int32 on the device
     ) -> torch.Tensor:
-        """The distribution that each row is drawn from, as logits [N, V] float32; a greedy row has one token left."""
+        """The distribution that each row is drawn from, as logits [N, V] float32; a greedy row has one token left.
+
+        Raises ``ProcessorError`` where a processor fails on a row.
+        """
         self._check(logits, rows, bitmask)
         device_rows = rows.to(self.device)
         processed = self._pipeline.run(logits, rows, device_rows, bitmask)
+        for error in processed.errors.values():
+            raise error
         return self._pipeline.truncated(processed, one_of_greedy=True)
 
     def commit(self, slots: Sequence[int], token_ids: Sequence[Sequence[int]]) -> None:

@@ -74,13 +74,14 @@ class FailingRow(RowProcessor):
 
 
 class Returning(LogitsProcessor):
-    """Returns what it was made with."""
+    """Returns what it was made with; for one slot, or for all."""
 
-    def __init__(self, result: Any) -> None:
+    def __init__(self, result: Any, *, slot: int | None = None) -> None:
         self.result = result
+        self.slot = slot
 
     def add(self, slot: int, params: SamplingParams, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> bool:
-        return True
+        return self.slot in (None, slot)
 
     def process(self, logits: torch.Tensor, rows: Sequence[RowView]) -> torch.Tensor:
         return self.result  # type: ignore[no-any-return]
@@ -221,12 +222,65 @@ def test_a_row_that_failed_is_not_given_to_the_processors_behind() -> None:
     assert recorder.seen == keeping.seen == [(0, 0, [])]
 
 
-@pytest.mark.parametrize("result", [None, torch.zeros(1, SIZE + 1), torch.zeros(1, SIZE, dtype=torch.int64)])
-def test_what_is_not_logits_is_an_error_that_names_the_processor(result: Any) -> None:
-    sampler = Sampler(SIZE, 1, processors=[Returning(result)])
-    request = Running(0, SamplingParams())
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize(
+    "result",
+    [
+        None,
+        torch.zeros(1, SIZE + 1),
+        torch.zeros(1, SIZE, dtype=torch.int64),
+        torch.zeros(1, SIZE, device="meta"),
+        torch.zeros(1, SIZE).to_sparse(),
+    ],
+)
+def test_what_is_not_logits_is_an_error_that_names_the_processor(result: Any, beside: bool) -> None:
+    sampler = Sampler(SIZE, 2, processors=[Returning(result, slot=0)])
+    requests = [Running(slot, SamplingParams()) for slot in range(1 + beside)]
+    start(sampler, requests)
+    errors = drawn(sampler, requests, torch.zeros(len(requests), SIZE)).errors
+    assert list(errors) == [0] and "Returning failed" in str(errors[0])
+
+
+@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("change", [torch.Tensor.double, torch.Tensor.bfloat16, torch.Tensor.requires_grad_])
+def test_logits_of_another_dtype_or_with_gradients_are_logits(change: Any, beside: bool) -> None:
+    sampler = Sampler(SIZE, 2, processors=[Returning(change(torch.eye(1, SIZE) * 1000), slot=0)])
+    requests = [Running(slot, SamplingParams(logprobs=1)) for slot in range(1 + beside)]
+    start(sampler, requests)
+    sample = drawn(sampler, requests, torch.zeros(len(requests), SIZE))
+    assert sample.tokens[0] == 0 and not sample.errors
+
+
+def test_gradients_that_a_processor_brings_in_end_with_it() -> None:
+    class Trained(Recorder):
+        def add(self, *arguments: Any) -> bool:
+            return True
+
+        def process(self, logits: torch.Tensor, rows: Sequence[RowView]) -> torch.Tensor:
+            return logits.add_(torch.nn.Parameter(torch.eye(1, SIZE) * 1000))
+
+    sampler = Sampler(SIZE, 1, processors=[Trained()])
+    request = Running(0, SamplingParams(bad_words=["b"], repetition_penalty=1.5))
     start(sampler, [request])
-    assert "Returning failed" in str(drawn(sampler, [request], torch.zeros(1, SIZE)).errors[0])
+    sample = drawn(sampler, [request], torch.zeros(1, SIZE))
+    assert sample.tokens[0] == 0 and not sample.tokens.requires_grad and not sample.errors
+
+
+def test_an_answer_that_is_neither_yes_nor_no_is_named() -> None:
+    class Unclear(Recorder):
+        def add(self, *arguments: Any) -> Any:
+            return torch.ones(2)
+
+    with pytest.raises(ProcessorError, match="Unclear refused the request: RuntimeError"):
+        start(Sampler(SIZE, 1, processors=[Unclear()]), [Running(0, SamplingParams())])
+
+
+def test_a_distribution_that_a_processor_failed_on_is_not_given() -> None:
+    sampler = Sampler(SIZE, 2, processors=[Failing()])
+    requests = [Running(slot, SamplingParams()) for slot in range(2)]
+    start(sampler, requests)
+    with pytest.raises(ProcessorError, match="Failing failed: RuntimeError: broken"):
+        sampler.process(torch.zeros(2, SIZE), rows_of(requests))
 
 
 def test_a_processor_that_keeps_the_argmax_does_not_see_greedy_rows() -> None:
