@@ -116,6 +116,8 @@ class Committer:
             except BaseException as exc:
                 ending.reason, ending.error = "error", as_backend_error(exc, sequence.backend)
                 return False
+        if sequence.stop_strings is not None:
+            sequence.stop_strings.take_back(len(self._vocabulary.decode(removed)))
         del sequence.output_ids[place:], sequence.logprobs[place:]
         self._sampler.rewind(sequence.slot, removed)
         sequence.bans = {index: banned for index, banned in sequence.bans.items() if index <= place}

@@ -8,24 +8,28 @@ class StopStrings:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = {text.encode(): text for text in texts}
-        self._longest = max(map(len, self._texts))
         self._output = bytearray()
-        self._looked_from = 0  # no match may end before
 
     def feed(self, token_bytes: bytes, *, counts: bool = True) -> tuple[str, int] | None:
         """Add a token; the stop string that it completes, and the length in bytes of the output before it.
 
-        The earliest in the text counts, the longest of those that begin together. Where not ``counts``, what is
-        complete already will not count later either.
+        The earliest in the text counts, the longest of those that begin together. Where not ``counts``, what the token
+        completes will not count later either.
         """
-        start = max(self._looked_from - self._longest + 1, 0) if counts else 0
+        looked_until = len(self._output)  # no match may end before
         self._output += token_bytes
-        found: tuple[int, int, str] | None = None
-        if counts:
-            for pattern, text in self._texts.items():
-                # Where matches that end early do not count, a later one of the same text still may.
-                at = self._output.find(pattern, max(start, self._looked_from - len(pattern) + 1, 0))
-                if at >= 0 and (found is None or (at, -len(pattern)) < found[:2]):
-                    found = (at, -len(pattern), text)
-        self._looked_from = len(self._output)
-        return None if found is None else (found[2], found[0])
+        if not counts:
+            return None
+        found: list[tuple[int, int, str]] = []
+        for pattern, text in self._texts.items():
+            at = self._output.find(pattern, max(looked_until - len(pattern) + 1, 0))
+            if at >= 0:
+                found.append((at, -len(pattern), text))
+        if not found:
+            return None
+        at, _, text = min(found)
+        return text, at
+
+    def take_back(self, num_bytes: int) -> None:
+        """Forget the last bytes, which are output no more."""
+        del self._output[len(self._output) - num_bytes :]

@@ -54,6 +54,18 @@ def test_logprobs_and_penalties_stand_as_if_the_tokens_taken_back_had_never_been
     assert back.token_ids == straight.token_ids
 
 
+@pytest.mark.parametrize("proposer", [None, "ngram"])
+def test_a_stop_string_is_not_found_in_what_was_taken_back(proposer: str | None) -> None:
+    # Nothing may stand behind a 1, so it is taken back, and an `a` stands where it stood.
+    fields: dict[str, Any] = {"allowed_token_ids": [ONE, TWO, A], "bad_words": ["11", "12", "1a"], "temperature": 0.0}
+    params = SamplingParams(stop=["1a", "aaa"], max_tokens=9, **fields)
+    with Engine(ScriptedSource({A: [ONE]}), tiny_vocabulary(), backend="trie", proposer=proposer) as engine:
+        engine.add(Request(prompt_ids=[A], params=params))
+        [result] = engine.run()
+    assert result.num_backtracks == 1 and result.token_ids == (A, A, A)
+    assert (result.text, result.stop_reason, result.finish_reason) == ("", "aaa", "stop")
+
+
 def test_a_stream_says_what_is_taken_back() -> None:
     source = ScriptedSource({A: [A]})
     events = list(stream(source, [A], regex("aé|b1"), vocabulary=tiny_vocabulary(), backend="trie", temperature=0.0))
