@@ -1,9 +1,10 @@
 """One call from a prompt to a validated value."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Unpack, overload
 
 from constrain.engine import Engine
+from constrain.engine.door import checked_count
 from constrain.errors import ConstrainError, InvalidInputError
 from constrain.inputs import (
     ManyOptions,
@@ -78,7 +79,7 @@ def generate_until(
     params = read.params
     is_one = is_one_prompt(prompt)
     prompts: list[Prompt] = [prompt] if is_one else list(prompt)
-    constraints = None if read.constraints is None else list(read.constraints)
+    constraints = _each(read.constraints)
     if constraints is not None and (is_one or constraint is not None or len(constraints) != len(prompts)):
         raise InvalidInputError(
             f"constraints= goes with a list of prompts of its length, and not with constraint=; got {len(constraints)} "
@@ -87,12 +88,13 @@ def generate_until(
     source, vocabulary, tokenizer = prepare(model, read.tokenizer, read.vocabulary)
     asked = [constraint] * len(prompts) if constraints is None else list(constraints)
     num_results = len(prompts) * params.n
+    max_batch_size = checked_count("max_batch_size", read.max_batch_size, 1)
     results: list[GenerationResult | None] = [None] * num_results
     with Engine(
         source,
         vocabulary,
         backend=cached_backend(read.backend, vocabulary),
-        max_batch_size=max(1, min(read.max_batch_size, num_results)),
+        max_batch_size=min(max_batch_size, num_results),
         **read.engine,
     ) as engine:
         place_of: dict[int, int] = {}
@@ -115,6 +117,15 @@ def generate_until(
     done = [result for result in results if result is not None]
     assert len(done) == num_results, (len(done), num_results)
     return raise_if_refused(done[0]) if is_one and params.n == 1 else done
+
+
+def _each(constraints: Any) -> list[Any] | None:
+    # A schema is iterable, too, but one constraint for all.
+    if constraints is None:
+        return None
+    if not isinstance(constraints, Iterable) or isinstance(constraints, str | bytes | Mapping):
+        raise InvalidInputError(f"constraints={constraints!r:.80}: want a list, one for each prompt")
+    return list(constraints)
 
 
 def _refused(index: int, error: ConstrainError) -> GenerationResult:

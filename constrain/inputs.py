@@ -146,6 +146,10 @@ def _is_array(prompt: Any) -> bool:
 
 def prepare(model: Any, tokenizer: Any, vocabulary: Vocabulary | None) -> tuple[LogitsSource, Vocabulary, Any]:
     """The source, the vocabulary and, where there is one, the tokenizer of what a caller passes as a model."""
+    if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
+        raise InvalidInputError(
+            f"vocabulary={vocabulary!r:.80}: want a Vocabulary; Vocabulary.from_tokenizer makes one"
+        )
     with _one_at_a_time:
         return _prepare(model, tokenizer, vocabulary)
 
@@ -197,6 +201,8 @@ def cached_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
         return backend
     from constrain.backends import make_backend
 
+    if not isinstance(backend, str):
+        return make_backend(backend, vocabulary)  # which refuses it
     with _one_at_a_time:
         # On the vocabulary itself, since a backend holds its vocabulary.
         by_name: dict[str, Backend] = vocabulary.__dict__.setdefault("_constrain_backends", {})

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
@@ -42,11 +43,12 @@ class Request:
     reasoning: Reasoning | None = None
 
     def __post_init__(self) -> None:
-        timeout = self.timeout_s
-        if timeout is not None and (not isinstance(timeout, Real) or isinstance(timeout, bool) or not timeout >= 0):
-            raise InvalidInputError(f"timeout_s={timeout!r}: want a number of seconds from 0 on, or None")
+        if self.timeout_s is not None:
+            object.__setattr__(self, "timeout_s", _seconds(self.timeout_s))
         if not isinstance(self.params, SamplingParams):
             raise InvalidInputError(f"params={self.params!r}: want SamplingParams(...)")
+        if self.decode is not None and not callable(self.decode):
+            raise InvalidInputError(f"decode={self.decode!r}: want a function from the text to its value, or None")
         if self.reasoning is not None and not isinstance(self.reasoning, Reasoning):
             raise InvalidInputError(f"reasoning={self.reasoning!r}: want Reasoning(...), or None")
 
@@ -58,3 +60,10 @@ class Request:
         seed = secrets.randbits(64) if self.params.seed is None else self.params.seed
         each = (replace(self.params, n=1, seed=output_seed(seed, index)) for index in range(self.params.n))
         return [replace(self, params=params) for params in each]
+
+
+def _seconds(timeout_s: object) -> float:
+    if isinstance(timeout_s, Real) and not isinstance(timeout_s, bool) and timeout_s >= 0:
+        with suppress(OverflowError):
+            return float(timeout_s)
+    raise InvalidInputError(f"timeout_s={timeout_s!r}: want a number of seconds from 0 on, or None")

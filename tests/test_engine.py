@@ -3,6 +3,8 @@
 import threading
 import time
 from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
 
 import pytest
 import torch
@@ -385,11 +387,49 @@ def test_closing_does_not_wait_for_a_compile() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [{"timeout_s": float("nan")}, {"timeout_s": "5"}, {"timeout_s": -1}, {"params": None}]
+    "arguments",
+    [
+        *({"timeout_s": value} for value in (float("nan"), "5", -1, True, 10**400)),
+        *({name: 5} for name in ("params", "decode", "reasoning")),
+    ],
 )
 def test_a_request_checks_itself(arguments: dict[str, object]) -> None:
     with pytest.raises(InvalidInputError, match=next(iter(arguments))):
         Request(prompt_ids=[A], **arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("timeout_s", [1e10, 1e308, float("inf"), 10**300, Fraction(10**20)])
+def test_any_time_is_long_enough(timeout_s: Any) -> None:
+    [result] = run(
+        ScriptedSource({A: [A]}), [Request(prompt_ids=[A], constraint=regex("a"), params=GREEDY, timeout_s=timeout_s)]
+    )
+    assert result.text == "a" and result.ok
+
+
+@pytest.mark.parametrize("value", [None, True, 1.0, "4", -1, [3]])
+@pytest.mark.parametrize("name", ["max_batch_size", "draft_length", "max_backtracks"])
+def test_a_bad_count_is_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(InvalidInputError, match=f"^{name}="):
+        Engine(ScriptedSource({}), tiny_vocabulary(), **{name: value})
+
+
+@pytest.mark.parametrize("value", [None, 5, "trie+", ["trie"], TrieBackend])
+def test_a_bad_backend_is_refused_by_name(value: Any) -> None:
+    with pytest.raises(InvalidInputError, match="backend"):
+        Engine(ScriptedSource({}), tiny_vocabulary(), backend=value)
+
+
+def test_what_is_no_source_or_vocabulary_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="LogitsSource"):
+        Engine(lambda prefixes: prefixes, tiny_vocabulary())  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="Vocabulary"):
+        Engine(ScriptedSource({}), [b"a", b"b"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [None, 5, "my_module:Processor", b"x"])
+def test_processors_that_are_no_list_are_refused(value: Any) -> None:
+    with pytest.raises(InvalidInputError, match="processors="):
+        Engine(ScriptedSource({}), tiny_vocabulary(), processors=value)
 
 
 def test_cancelled_and_overdue_requests_end_alone() -> None:
@@ -426,9 +466,13 @@ def test_a_slow_compile_lets_others_overtake_and_respects_its_deadline() -> None
 
 @pytest.mark.parametrize(
     ("prompt_ids", "message"),
-    [([], "empty"), ([0, 40], "position 1"), ([-1], "position 0"), (["a"], "position 0"), ([True], "position 0")],
-)
-def test_a_bad_prompt_is_refused_at_the_door(prompt_ids: list[int], message: str) -> None:
+    [
+        ([], "empty"), ([0, 40], "position 1"), ([-1], "position 0"), (["a"], "position 0"), ([True], "position 0"),
+        ("a", "position 0"), (b"\2", "token ids"), (None, "token ids"), (5, "token ids"),
+        (torch.tensor(1), "token ids"), ({2: 3}, "token ids"),
+    ],
+)  # fmt: skip
+def test_a_bad_prompt_is_refused_at_the_door(prompt_ids: Any, message: str) -> None:
     with (
         Engine(ScriptedSource({}), tiny_vocabulary(), backend="trie") as engine,
         pytest.raises(InvalidPromptError, match=message),

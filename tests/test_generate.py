@@ -220,6 +220,21 @@ def test_constraints_must_match_the_prompts() -> None:
         generate(writes("a"), [0], vocabulary=ASCII, temprature=0.0)  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("vocabulary", value) for value in (5, [b"a"], "gpt2", Vocabulary)),
+        *(("constraints", value) for value in (5, {"type": "object"}, "ab", True)),
+        *(("max_batch_size", value) for value in (0, -3, None, 2.0, True)),
+        *(("backend", value) for value in (None, ["trie"], 5)),
+    ],
+)
+def test_options_of_the_wrong_kind_are_named(name: str, value: Any) -> None:
+    options: dict[str, Any] = {"vocabulary": ASCII, name: value}
+    with pytest.raises(InvalidInputError, match=name):
+        generate(writes("a"), [[0], [1]], **options)
+
+
 def test_a_deadline_ends_a_request_with_what_it_has() -> None:
     import time
 

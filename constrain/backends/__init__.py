@@ -18,7 +18,7 @@ BACKEND_NAMES = tuple(_HOMES)
 
 def make_backend(name: str, vocabulary: Vocabulary) -> Backend:
     """The backend called ``name`` for ``vocabulary``. Raises ``InvalidInputError`` for a name that is none."""
-    if name not in _HOMES:
+    if not isinstance(name, str) or name not in _HOMES:
         raise InvalidInputError(f"no backend is called {name!r}; choose one of {', '.join(BACKEND_NAMES)}")
     module, class_name = _HOMES[name]
     backend: Backend = getattr(import_module(module), class_name)(vocabulary)

@@ -1,6 +1,6 @@
 """What comes into an engine, checked."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import Future
 from numbers import Integral
 
@@ -12,8 +12,34 @@ from constrain.grammar_spec import GrammarSpec
 from constrain.reasoning.compiled import compile_reasoning
 from constrain.request import Request
 from constrain.sampling.params import check_with_constraint
+from constrain.source import LogitsSource
 from constrain.spec.draft import Proposer
+from constrain.spec.length import ConstantLength, DraftLength
 from constrain.vocabulary import Vocabulary
+
+
+def check_engine(source: object, vocabulary: object, max_batch_size: object, max_backtracks: object) -> None:
+    """``InvalidInputError`` for parts of an engine that are of the wrong kind or do not go together."""
+    if not isinstance(source, LogitsSource):
+        raise InvalidInputError(f"{type(source).__name__} is no LogitsSource; FunctionSource makes one of a function")
+    if not isinstance(vocabulary, Vocabulary):
+        raise InvalidInputError(f"{type(vocabulary).__name__} is no Vocabulary; Vocabulary.from_tokenizer makes one")
+    batch_size = checked_count("max_batch_size", max_batch_size, 1)
+    checked_count("max_backtracks", max_backtracks, 0)
+    if source.max_rows is not None and batch_size > source.max_rows:
+        raise InvalidInputError(f"max_batch_size={batch_size}: the source takes at most {source.max_rows} rows")
+    if source.logits_width is not None and source.logits_width != vocabulary.logits_width:
+        raise VocabularyError(
+            f"the source gives {source.logits_width} logits and the vocabulary expects {vocabulary.logits_width}; "
+            "build the vocabulary with logits_width= or model="
+        )
+
+
+def checked_count(name: str, value: object, least: int) -> int:
+    """An option that counts something; ``InvalidInputError`` names it."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise InvalidInputError(f"{name}={value!r}: want an integer from {least} on")
+    return int(value)
 
 
 def check_params(request: Request, vocabulary: Vocabulary) -> None:
@@ -45,6 +71,9 @@ def check_reasoning(request: Request, vocabulary: Vocabulary) -> None:
 
 def checked_prompt(prompt_ids: Sequence[int], width: int, limit: int | None) -> list[int]:
     """The prompt as integers; ``InvalidPromptError`` for one that is empty, too long, or holds what is no id."""
+    is_row = isinstance(prompt_ids, Collection) and getattr(prompt_ids, "ndim", 1) == 1
+    if not is_row or isinstance(prompt_ids, bytes | bytearray | Mapping):
+        raise InvalidPromptError(f"prompt_ids is a {type(prompt_ids).__name__}; want a sequence of token ids")
     if not len(prompt_ids):
         raise InvalidPromptError("the prompt is empty; give at least one token (the model's BOS, for example)")
     for position, token_id in enumerate(prompt_ids):
@@ -97,3 +126,8 @@ def as_proposer(proposer: str | Proposer | None, vocabulary: Vocabulary) -> Prop
     from constrain.spec.by_name import make_proposer
 
     return make_proposer(proposer, vocabulary)
+
+
+def as_draft_length(length: int | DraftLength) -> DraftLength:
+    """The rule itself, or always that many."""
+    return length if isinstance(length, DraftLength) else ConstantLength(checked_count("draft_length", length, 0))

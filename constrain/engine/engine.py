@@ -1,6 +1,7 @@
 """The engine: many requests, one forward pass a step, masks beside it."""
 
 import secrets
+import threading
 import time
 import warnings
 from collections.abc import Sequence
@@ -12,18 +13,21 @@ from constrain.backend import Backend
 from constrain.compiler import GrammarCompiler
 from constrain.engine.active import ActiveRequest, as_backend_error
 from constrain.engine.commit import Committer
-from constrain.engine.door import as_backend, as_proposer, check_params, checked_prompt, start_compiling
+from constrain.engine.door import (
+    as_backend,
+    as_draft_length,
+    as_proposer,
+    check_engine,
+    check_params,
+    checked_prompt,
+    start_compiling,
+)
 from constrain.engine.drafting import Drafter
 from constrain.engine.ending import make_result
 from constrain.engine.plan import StepPlan
 from constrain.engine.step import Step, Stepper
 from constrain.engine.stop_strings import StopStrings
-from constrain.errors import (
-    ClosedError,
-    ConstrainError,
-    InvalidInputError,
-    VocabularyError,
-)
+from constrain.errors import ClosedError, ConstrainError
 from constrain.grammar import CompiledGrammar
 from constrain.reasoning.compiled import compile_reasoning
 from constrain.request import Request
@@ -33,7 +37,7 @@ from constrain.sampling.processors import LogitsProcessor
 from constrain.sampling.sampler import Sampler
 from constrain.source import LogitsSource, source_lock
 from constrain.spec.draft import Proposer
-from constrain.spec.length import ConstantLength, DraftLength
+from constrain.spec.length import DraftLength
 from constrain.spec.statistics import SpecStatistics
 from constrain.vocabulary import Vocabulary
 
@@ -78,21 +82,11 @@ class Engine:
         draft_length: int | DraftLength = 5,
         max_backtracks: int = 32,
     ) -> None:
-        if max_batch_size < 1:
-            raise InvalidInputError(f"max_batch_size={max_batch_size}: want at least 1")
-        if source.max_rows is not None and max_batch_size > source.max_rows:
-            raise InvalidInputError(f"max_batch_size={max_batch_size}: the source takes at most {source.max_rows} rows")
-        if source.logits_width is not None and source.logits_width != vocabulary.logits_width:
-            raise VocabularyError(
-                f"the source gives {source.logits_width} logits and the vocabulary expects {vocabulary.logits_width}; "
-                "build the vocabulary with logits_width= or model="
-            )
+        check_engine(source, vocabulary, max_batch_size, max_backtracks)
+        length = as_draft_length(draft_length)
         self.source = source
         self.vocabulary = vocabulary
         self.max_batch_size = max_batch_size
-        if max_backtracks < 0:
-            raise InvalidInputError(f"max_backtracks={max_backtracks}: want at least 0")
-        length = draft_length if isinstance(draft_length, DraftLength) else ConstantLength(draft_length)
         self._drafter = Drafter(as_proposer(proposer, vocabulary), length, source, vocabulary)
         self._sampler = Sampler(vocabulary.size, max_batch_size, source.device, processors=load_processors(processors))
         self.compiler = GrammarCompiler(as_backend(backend, vocabulary))
@@ -111,7 +105,8 @@ class Engine:
     def add(self, request: Request) -> int:
         """Queue ``request`` and start compiling its constraint; returns the id that its result will carry.
 
-        Raises ``InvalidPromptError`` or ``VocabularyError`` for what can be known to be wrong before any work. A
+        Raises ``InvalidInputError`` (of a prompt ``InvalidPromptError``, of a compiled grammar ``VocabularyError``), or
+        the ``ProcessorError`` of a processor's ``check``, for what can be known to be wrong before any work. A
         constraint that does not compile ends the request later, in its result.
         """
         if self._closed:
@@ -233,7 +228,7 @@ class Engine:
         compiling = [each.compiling for each in self._waiting if each.compiling is not None]
         if compiling and len(compiling) == len(self._waiting):
             patience = min(each.deadline for each in self._waiting) - time.perf_counter()
-            wait(compiling, None if patience == float("inf") else max(patience, 0.0), FIRST_COMPLETED)
+            wait(compiling, min(max(patience, 0.0), threading.TIMEOUT_MAX), FIRST_COMPLETED)
 
     def _start_grammar(self, sequence: ActiveRequest) -> None:
         compiled = None if sequence.compiling is None else self._compiled(sequence.compiling)

@@ -26,6 +26,8 @@ def load_processors(
     One that is named twice is made once. Raises ``InvalidInputError``, which names the processor, where one cannot be
     loaded, and for a name that nobody has.
     """
+    if isinstance(wanted, str | bytes) or not isinstance(wanted, Iterable):
+        raise InvalidInputError(f"processors={wanted!r}: want a list of classes, instances or names")
     found = _installed()
     asked: list[Any] = [*(found if installed else ()), *wanted]
     loaded: list[LogitsProcessor] = []

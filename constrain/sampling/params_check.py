@@ -63,7 +63,7 @@ def _ids(wanted: str, *, may_be_empty: bool = True) -> Callable[[str, Any], tupl
 def _texts(wanted: str, is_text: Callable[[str], bool]) -> Callable[[str, Any], tuple[str, ...]]:
     def check(name: str, value: Any) -> tuple[str, ...]:
         texts = (value,) if isinstance(value, str) else _as_tuple(name, value, wanted)
-        _require(all(isinstance(each, str) and is_text(each) for each in texts), name, value, wanted)
+        _require(all(_is_text(each) and is_text(each) for each in texts), name, value, wanted)
         return tuple(dict.fromkeys(texts))
 
     return check
@@ -115,13 +115,19 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
 
 
 def _as_tuple(name: str, value: Any, wanted: str) -> tuple[Any, ...]:
-    # A str or a mapping is iterable, but meant as something else.
-    _require(isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping), name, value, wanted)
+    # A str or a mapping is iterable, but meant as something else; an array of no dimensions only looks iterable.
+    iterable = isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping)
+    _require(iterable and getattr(value, "ndim", 1) > 0, name, value, wanted)
     return tuple(value)
 
 
 def _is_int(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_text(value: object) -> bool:
+    """A lone surrogate is no character, and no tokens write one."""
+    return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _require(holds: bool, name: str, value: object, wanted: str) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from constrain.errors import InvalidInputError
 from constrain.sampling.params import SamplingFields, SamplingParams, check_with_constraint
@@ -25,12 +26,24 @@ BAD: dict[str, list[object]] = {
     "n": [0, 1.0, None],
     "max_tokens": [0, None, 2.0],
     "min_tokens": [-1, None, 2.0],
-    "stop": [[""], "", [b"x"], 5, None, {"a": 1}],
-    "stop_token_ids": [[-1], [1.0], ["1"], 7, "7", [True], [2**31], None],
+    "stop": [[""], "", [b"x"], 5, None, {"a": 1}, "\ud800", ["a", "b\udfff"], torch.tensor(3)],
+    "stop_token_ids": [
+        [-1],
+        [1.0],
+        ["1"],
+        7,
+        "7",
+        [True],
+        [2**31],
+        None,
+        torch.tensor(3),
+        np.array(3),
+        bytearray(b"a"),
+    ],
     "ignore_eos": [1, None, "yes"],
     "logit_bias": [[1], {"1": 2.0}, {-1: 2.0}, {1: NAN}, {1: INF}, {1: "2"}, {1: 1e31}, {1.0: 1.0}],
     "allowed_token_ids": [[], [-1], 5, {1: 2}],
-    "bad_words": [[""], " ", [1], None],
+    "bad_words": [[""], " ", [1], None, "\ud800"],
     "logprobs": [-2, True, 1.0],
     "prompt_logprobs": [-2, True, "all"],
     "logprob_token_ids": [[-1], 3, None],
