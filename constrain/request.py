@@ -62,7 +62,7 @@ class Request:
         return [replace(self, params=params) for params in each]
 
 
-def _seconds(timeout_s: object) -> float:
+def _seconds(timeout_s: Any) -> float:
     if isinstance(timeout_s, Real) and not isinstance(timeout_s, bool) and timeout_s >= 0:
         with suppress(OverflowError):
             return float(timeout_s)

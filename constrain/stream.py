@@ -116,8 +116,9 @@ def stream(
     may share a model; a function as a model must bear being called by several threads then. For many outputs at once
     ``Engine.new_tokens`` is cheaper, since they share each forward pass.
 
-    At a dead end the engine takes tokens back, which an event says (``retracted``). With ``stable`` text is held until
-    the value that it belongs to is closed, and nothing that was handed out is ever taken back.
+    At a dead end the engine takes tokens back, which an event says (``retracted``). With ``stable`` nothing that was
+    handed out is ever taken back: text is held until the value that it belongs to is closed. Where a grammar knows no
+    values text is not held, and a dead end then ends a request that taking tokens back might have saved.
     """
     read = Options.read(options)
     source, vocabulary, tokenizer = prepare(model, read.tokenizer, read.vocabulary)

@@ -16,7 +16,7 @@ class StreamEvent:
     """What one or a few tokens added.
 
     text:
-        New text, in whole characters; the texts of all events together are ``result.text``.
+        New text, in whole characters; the texts of all events together, less what was taken back, are ``result.text``.
     token_ids:
         The tokens since the last event. A token that ends inside a character waits for the next event.
     reasoning:

@@ -35,8 +35,17 @@ _SAMPLING: tuple[tuple[str, Callable[[str], Any], str], ...] = (
     ("temperature", float, "0 is greedy"),
     ("top_k", int, "keep the K most probable tokens"),
     ("top_p", float, "keep the smallest set of tokens with this mass"),
+    ("min_p", float, "keep tokens at least this many times as probable as the most probable"),
+    ("repetition_penalty", float, "divides the logits of tokens in prompt and text"),
+    ("presence_penalty", float, "taken from the logits of tokens in the text"),
+    ("frequency_penalty", float, "the same for each time that they stand there"),
     ("max_tokens", int, "the most tokens to write"),
+    ("min_tokens", int, "the fewest tokens before the end, where the constraint lets more stand"),
     ("seed", int, "repeats a run"),
+)
+_TEXTS = (
+    ("stop", "--stop", "a text that ends free text where it first appears; give it for each"),
+    ("bad_words", "--bad-word", "a text that must not be written; give it for each"),
 )
 
 
@@ -56,6 +65,8 @@ def add_parser(subparsers: Any) -> None:
         shown = "a fresh one" if default is None else default
         option = "--" + field.replace("_", "-")
         sampling.add_argument(option, type=kind, default=default, metavar="N", help=f"{meaning} (default: {shown})")
+    for field, option, meaning in _TEXTS:
+        sampling.add_argument(option, dest=field, action="append", default=[], metavar="TEXT", help=meaning)
     parser.add_argument("--timeout", type=float, metavar="S", help="seconds after which to give up")
     parser.set_defaults(run=run)
 
@@ -63,7 +74,7 @@ def add_parser(subparsers: Any) -> None:
 @exits
 def run(arguments: argparse.Namespace) -> int:
     """Generate; 0 where there is a value."""
-    sampling = {name: getattr(arguments, name) for name, *_ in _SAMPLING}
+    sampling = {name: getattr(arguments, name) for name, *_ in (*_SAMPLING, *_TEXTS)}
     SamplingParams(**sampling)  # what is wrong is said before the model is loaded
     if arguments.schema == "-" and arguments.prompt is None:
         raise InvalidInputError("the schema and the prompt cannot both come from standard input: give --prompt")
@@ -78,6 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
         tokenizer=tokenizer,
         backend=arguments.backend,
         timeout_s=arguments.timeout,
+        stable=arguments.stream,  # what is printed cannot be taken back
         **sampling,
     )
     with events:

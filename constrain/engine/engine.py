@@ -169,7 +169,8 @@ class Engine:
         """What a waiting or running request wrote since the last call for it; None once it has ended.
 
         Its result has all tokens, so the last ones are found there. Costs nothing to those who do not call it. With
-        ``stable`` the tokens of a value are held until it is closed, and those handed out are never taken back.
+        ``stable`` those handed out are never taken back, and the tokens of a value are held until it is closed, where
+        the grammar knows its values.
         """
         for sequence in (*self._running, *self._waiting):
             if sequence.request_id == request_id:

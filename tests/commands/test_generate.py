@@ -116,6 +116,26 @@ def test_bad_input_is_exit_code_2_and_one_line_that_names_the_place(
     assert output.out == "" and said in output.err and output.err.count("\n") == 1
 
 
+def test_a_stream_prints_nothing_that_is_taken_back(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["generate", "--stream", "--prompt", "x", "--model", str(tiny_folder), "--temperature", "0"]
+    for pattern in ("[a-m]{3}é|[a-z]{2}9", "[n-z]{3}é|[a-z]{2}9"):  # no token writes é: a dead end behind three letters
+        code = main([*arguments, "--regex", pattern])
+        assert re.fullmatch("[a-z]{3}\n" if code else "[a-z]{2}9\n", capsys.readouterr().out)
+
+
+def test_sampling_fields_are_options(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["generate", "--prompt", "x", "--model", str(tiny_folder), "--quiet", "--seed", "5"]
+    options = "--min-p 0.001 --repetition-penalty 1.2 --presence-penalty 0.1 --frequency-penalty 0.5".split()
+    banned = [item for letter in "aeiou" for item in ("--bad-word", letter)]
+    assert main([*arguments, *options, *banned, "--regex", "[a-z]{40}"]) == 0
+    assert re.fullmatch("[b-df-hj-np-tv-z]{40}\n", capsys.readouterr().out)
+    stops = [item for byte in range(33, 127) for item in ("--stop", chr(byte))]
+    assert main([*arguments, "--min-tokens", "20", "--max-tokens", "300", *stops]) == 0
+    assert len(capsys.readouterr().out) >= 20
+    assert main([*arguments, "--regex", "a", "--stop", "b"]) == 2
+    assert "contradicts the constraint" in capsys.readouterr().err
+
+
 def test_a_broken_model_folder_is_bad_input(
     tiny_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
