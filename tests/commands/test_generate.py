@@ -125,9 +125,10 @@ def test_a_stream_prints_nothing_that_is_taken_back(tiny_folder: Path, capsys: p
 
 def test_sampling_fields_are_options(tiny_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["generate", "--prompt", "x", "--model", str(tiny_folder), "--quiet", "--seed", "5"]
-    options = "--min-p 0.001 --repetition-penalty 1.2 --presence-penalty 0.1 --frequency-penalty 0.5".split()
+    penalties = [f"--{name}-penalty=0.5" for name in ("presence", "frequency")]
     banned = [item for letter in "aeiou" for item in ("--bad-word", letter)]
-    assert main([*arguments, *options, *banned, "--regex", "[a-z]{40}"]) == 0
+    options = ["--min-p=0.001", "--repetition-penalty=1.2", *penalties, *banned]
+    assert main([*arguments, *options, "--regex", "[a-z]{40}"]) == 0
     assert re.fullmatch("[b-df-hj-np-tv-z]{40}\n", capsys.readouterr().out)
     stops = [item for byte in range(33, 127) for item in ("--stop", chr(byte))]
     assert main([*arguments, "--min-tokens", "20", "--max-tokens", "300", *stops]) == 0

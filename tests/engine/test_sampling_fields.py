@@ -1,11 +1,22 @@
 """The fields of SamplingParams that an engine answers for: where an output ends, and what its result says."""
 
+import re
 from typing import Any
 
 import pytest
 import torch
 
-from constrain import Engine, GenerationResult, InvalidInputError, Request, SamplingParams, generate, regex
+from constrain import (
+    Engine,
+    GenerationResult,
+    InvalidInputError,
+    Reasoning,
+    Request,
+    SamplingParams,
+    Vocabulary,
+    generate,
+    regex,
+)
 from constrain.source import FunctionSource
 from tests.tiny import AB, CLOSE, EOS, ONE, OPEN, QUOTE, TWO, A, B, ScriptedSource, tiny_vocabulary
 
@@ -122,3 +133,18 @@ def test_a_repetition_penalty_counts_prompt_and_output() -> None:
         engine.add(Request(prompt_ids=[A], params=params))
         [result] = engine.run()
     assert result.token_ids == (B, AB, OPEN)
+
+
+@pytest.mark.parametrize("script", ["<ab>b1ab1", "<ab>b1a(bb)1", "<ab>b1\xc3ab1"])
+def test_behind_thinking_the_text_ends_before_the_stop_string_that_counts(script: str) -> None:
+    tokens = [b"", b"a", b"b", b"1", b"bb", b"\xc3", b"", b""]
+    ids = {"a": 1, "b": 2, "1": 3, "(bb)": 4, "\xc3": 5, "<": 6, ">": 7}
+    vocabulary = Vocabulary(tokens, stop_token_ids=[0], special_tokens={"<think>": 6, "</think>": 7})
+    written = [ids[piece] for piece in re.findall(r"\(bb\)|.", script)]
+    params = SamplingParams(temperature=0.0, stop=["b"], min_tokens=6, max_tokens=20)
+    request = Request(prompt_ids=[1], params=params, reasoning=Reasoning(parser="think"))
+    with Engine(ScriptedSource({1: written}, width=len(tokens)), vocabulary) as engine:
+        engine.add(request)
+        [result] = engine.run()
+    assert (result.reasoning, result.stop_reason, result.finish_reason) == ("ab", "b", "stop")
+    assert result.text == ("b1\ufffda" if "\xc3" in script else "b1a")
