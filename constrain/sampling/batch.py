@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 
 import torch
 
@@ -44,6 +45,8 @@ class PersistentBatch:
         """Take a free slot; it stays the request's until ``remove``."""
         if not 0 <= slot < self.num_slots or slot in self._requests:
             raise InvalidInputError(f"slot {slot}: want a free one of {self.num_slots}; remove() frees a slot")
+        if not isinstance(request.seed, Integral) or not 0 <= request.seed < 2**64:
+            raise InvalidInputError(f"seed={request.seed!r}: want an integer in [0, 2**64)")
         self._requests[slot] = request
         params, table = request.params, self.table
         # Numbers of Python are filled in by a kernel: no copy that would wait for the device.

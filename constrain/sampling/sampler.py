@@ -224,6 +224,11 @@ class Sampler:
             raise InvalidInputError(
                 f"logits {tuple(logits.shape)}: want [{len(rows)}, {self.vocab_size} or more], one row for each of rows"
             )
+        if not logits.is_floating_point():
+            raise InvalidInputError(f"logits of {logits.dtype}: want floating ones")
+        empty = sorted(slot for slot in set(rows.slots) if slot not in self._batch)
+        if empty:
+            raise InvalidInputError(f"rows of slots {empty}, which hold no request; add() one first")
         if bitmask is None and self._batch.restricted:
             unmasked = sorted(slot for slot in self._batch.restricted.intersection(rows.slots) if self.needs_mask(slot))
             if unmasked:

@@ -1,5 +1,7 @@
 """One token and one status a row, whatever stands beside it."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -122,3 +124,28 @@ def test_logits_of_every_floating_dtype_are_read_and_left_alone(dtype: torch.dty
     token = sampler.sample(logits, rows_of([request])).tokens
     assert torch.equal(token, sampler.sample(logits.float(), rows_of([request])).tokens)
     assert torch.equal(logits, before)
+
+
+def test_rows_of_slots_without_a_request_are_refused() -> None:
+    sampler = Sampler(64, 2)
+    start(sampler, [Running(1, GREEDY)])
+    for slots in ([0], [1, 0], [2], [-1]):
+        with pytest.raises(InvalidInputError, match="hold no request"):
+            sampler.sample(torch.zeros(len(slots), 64), Rows.without_drafts(slots, [0] * len(slots)))
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, None, 1.5])
+def test_a_seed_that_is_not_of_64_bits_is_refused_and_takes_no_slot(seed: Any) -> None:
+    sampler = Sampler(64, 1)
+    restrictions = sampler.resolve(GREEDY, stop_token_ids=[2], tokenize=lambda text: [])
+    with pytest.raises(InvalidInputError, match="seed="):
+        sampler.add(0, GREEDY, seed, [1], [], restrictions)
+    sampler.add(0, GREEDY, 2**64 - 1, [1], [], restrictions)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+def test_numbers_that_are_no_logits_are_refused(dtype: torch.dtype) -> None:
+    sampler = Sampler(64, 1)
+    start(sampler, [Running(0, GREEDY)])
+    with pytest.raises(InvalidInputError, match="want floating"):
+        sampler.sample(torch.zeros(1, 64, dtype=dtype), Rows.without_drafts([0], [0]))
