@@ -113,8 +113,7 @@ def test_a_draft_that_shares_the_targets_noise_agrees_with_it() -> None:
         noise = gumbel_noise(torch.tensor([seed]), torch.tensor([9]), ids, Purpose.DRAW)[0]
         wanted = int((target + noise).argmax())
         for gumbel in agreed:
-            params = SamplingParams(draw="gumbel" if gumbel else "inverse")
-            [draft] = propose(source, [[A]], [1], keys=[DrawKey(params, seed, 9)])
+            [draft] = propose(source, [[A]], [1], keys=[DrawKey(SamplingParams(), seed, 9, gumbel)])
             agreed[gumbel] += draft.token_ids[0] == wanted
     assert agreed[True] > 270 > 100 > agreed[False]
 

@@ -150,17 +150,6 @@ def test_rows_without_a_token_give_none() -> None:
             assert num_accepted.tolist() == [0] and tokens.tolist() == [[-1, -1]]
 
 
-def test_uniforms_are_those_of_the_host_bit_for_bit() -> None:
-    from constrain.sampling.uniform import uniforms
-
-    seeds, indices = [0, 1, 2**63, 2**64 - 1, 12345678901234567], [0, 7, 2**33 + 1, 2**40, 5]
-    signed = torch.tensor([seed - 2**64 if seed >= 2**63 else seed for seed in seeds])
-    for purpose in Purpose:
-        assert torch.equal(
-            uniforms_on_device(signed, torch.tensor(indices), purpose), uniforms(seeds, indices, purpose)
-        )
-
-
 @pytest.mark.parametrize("broken", ["logits", "draft", "seeds"])
 def test_shapes_that_do_not_fit_are_refused(broken: str) -> None:
     case = make_case([2, 1], 33, "probabilities", 0)
