@@ -11,13 +11,16 @@ export OMP_NUM_THREADS ?= 1
 SUITE ?= ../shared/data/json-schema-test-suite
 SCHEMAS ?= ../shared/data/schemabench
 
+# Tests on all cores, four at most: each worker loads torch and the model.
+WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
+
 .PHONY: demo test check lint type slow conformance bench vocabularies clean
 
 demo: $(READY)
 	$(BIN)/python examples/extract.py
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 check: lint type test
 
@@ -29,7 +32,7 @@ type: $(READY)
 	$(BIN)/mypy
 
 slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow $(WORKERS)
 
 # Judges `auto` by every schema of both collections and writes the table in the README. Ten minutes on two cores.
 conformance: $(READY)
