@@ -10,6 +10,8 @@ from constrain.sampling.params import SamplingParams
 from constrain.sampling.status import RowStatus
 from constrain.sampling.uniform import Purpose, uniforms
 
+__all__ = ["RowStatus", "sample"]
+
 
 def sample(
     logits: torch.Tensor,  # [N, V] float32, masked, changed in place

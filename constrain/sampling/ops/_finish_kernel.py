@@ -8,8 +8,8 @@ compared by their bits: rounding keeps their order, so a bound on the distance n
 import triton
 import triton.language as tl
 
-from constrain.sampling.ops._search_kernel import bits, first_or_last, ordinal, token_of_many
 from constrain.sampling.ops._listed_kernel import token_of_listed
+from constrain.sampling.ops._search_kernel import bits, first_or_last, ordinal, token_of_many
 from constrain.sampling.ops._tile_kernel import SUB, gumbel, load_tile, uniform
 
 _SUB = tl.constexpr(SUB)
@@ -113,8 +113,8 @@ def finish_kernel(  # type: ignore[no-untyped-def]
                             tokens_ptr + row * LISTED, num_subs,
                         )  # fmt: skip
                         token = _among_survivors(
-                            candidates, place, maxima, groups, top, temperature, top_k, top_p, min_p, total, u, seed, index, noisy,
-                            SUBS, LISTED, R, FLAGS, GUMBEL, PURPOSE,
+                            candidates, place, maxima, groups, top, temperature, top_k, top_p, min_p, total, u, seed,
+                            index, noisy, SUBS, LISTED, R, FLAGS, GUMBEL, PURPOSE,
                         )  # fmt: skip
     tl.store(output_ptr + row, token.to(tl.int64))
     tl.store(output_ptr + tl.num_programs(0) + row, status.to(tl.int64))
@@ -152,8 +152,8 @@ def _among_survivors(  # type: ignore[no-untyped-def]
     limit = tl.full((), _FINITE, tl.int32)
     if min_p > 0.0:
         limit = tl.minimum(limit, bits(tl.abs(tl.log(min_p)) * temperature))
-    # The k-th largest of the groups' maxima bounds the k-th largest value. For a large k, and for top-p alone, a guess at the bound
-    # comes first, and is checked by what it lets through.
+    # The k-th largest of the groups' maxima bounds the k-th largest value. For a large k, and for top-p alone, a guess
+    # at the bound comes first, and is checked by what it lets through.
     by_rank = (top_k > 0) & (top_k <= num_groups // 2)
     by_mass = (top_k == 0) & (top_p < 1.0) & (min_p == 0.0)
     attempt = tl.where(by_mass, 0, tl.where(top_k > 0, 2, 3))
