@@ -31,8 +31,8 @@ def sample_rows(
     (default: the width of the logits) are never drawn. The token of a row whose status is not OK means nothing.
 
     A row's token depends on its own logits, mask and slot, and on its output index: not on the other rows, nor on how
-    many there are. Nothing is read back from the device, and on a GPU two launches do it all, which a CUDA graph can
-    capture. Raises ``InvalidInputError`` where shapes, dtypes or devices do not fit.
+    many there are. Nothing is read back from the device, and on a GPU two launches do it all, three with bias or
+    penalties, which a CUDA graph can capture. Raises ``InvalidInputError`` where shapes, dtypes or devices do not fit.
     """
     vocab_size = logits.shape[-1] if vocab_size is None else vocab_size
     _check(logits, table, rows, bitmask, vocab_size)
@@ -76,7 +76,7 @@ def _check(
 
 # Constants, never tuned at run time: which sums are rounded together, and so which token is drawn, depends on them.
 _TILE, _WARPS = 32, 4  # sub-blocks and warps of a program of the first pass
-_TOUCHED, _TOUCHED_PROGRAMS = 16, 16
+_TOUCHED, _TOUCHED_PROGRAMS = 16, 16  # pages of a tile, and programs a row, of the pass over bias and penalties
 _GATHER, _FINISH_WARPS = 64, 8  # of the second
 _LISTED = 4096
 """Candidates that are listed; more are read from the logits again."""
