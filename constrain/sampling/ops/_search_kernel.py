@@ -20,7 +20,7 @@ def bits(distance):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def ordinal(kept):  # type: ignore[no-untyped-def]
-    """How many of ``kept`` [R, SUB / 16, 16] stand before each place, in the order of the tokens, and how many in all."""
+    """How many of ``kept`` [R, SUB / 16, 16] stand before each place in the order of the tokens, and in all."""
     ones = kept.to(tl.int32)
     pages = tl.sum(ones, axis=2)
     subs = tl.sum(pages, axis=1)
