@@ -13,7 +13,7 @@ from constrain.schema.load import load_graph
 from constrain.schema.loosening.dropping import drop_
 from constrain.schema.loosening.reach import listed_names
 from constrain.schema.loosening.rules import LOOSE_RULES
-from constrain.schema.loosening.widening import widened
+from constrain.schema.loosening.widening import without_forms, without_order
 from constrain.schema.normal import Normal, NormalObject, NormalSchema, normalise
 from constrain.schema.rewrite import Rewriter, Rewritten
 from constrain.schema.rules import RULES
@@ -46,41 +46,55 @@ class LooseSchema:
 
 @lru_cache(maxsize=64)
 def loosened(
-    schema_text: str, assert_formats: bool = False, *, exact_rules: bool = True, wide: bool = False
+    schema_text: str,
+    assert_formats: bool = False,
+    *,
+    exact_rules: bool = True,
+    padded: bool = True,
+    any_order: bool = False,
+    any_form: bool = False,
 ) -> LooseSchema:
     """The loose schema of a ``GrammarSpec``; it has none of the keywords of ``LOOSE_RULES``.
 
     ``exact_rules`` tries first to say keywords by the equivalences of ``constrain.schema.rules``, which may grow too
-    large for a library; ``wide`` leaves the order of keys and the form of numbers open.
+    large for a library; ``padded`` lets branches have their keys in one order; ``any_order`` leaves the order of keys
+    open, ``any_form`` the form of numbers.
     """
     graph = load_graph(schema_text)
     uses = inventory(graph, assert_formats=assert_formats)
-    normal = normalise(graph, uses)
-    loosener = _Loosener(normal, exact_rules, wide)
+    loosener = _Loosener(normalise(graph, uses), exact_rules, padded and not any_order, any_order, any_form)
     try:
         read = loosener.finish(uses)
     except LimitExceededError:
         if not exact_rules:
             raise
-        return loosened(schema_text, assert_formats, exact_rules=False, wide=wide)
+        return loosened(
+            schema_text, assert_formats, exact_rules=False, padded=padded, any_order=any_order, any_form=any_form
+        )
     return LooseSchema(read, loosener.losses)
 
 
 class _Loosener(Rewriter):
-    def __init__(self, normal: Normal, exact_rules: bool, wide: bool) -> None:
+    def __init__(self, normal: Normal, exact_rules: bool, padded: bool, any_order: bool, any_form: bool) -> None:
         super().__init__(normal)
-        self._exact_rules = exact_rules
-        self._wide = wide
+        self._exact_rules, self._padded = exact_rules, padded
+        self._any_order, self._any_form = any_order, any_form
         self.losses: dict[str, str] = {}
 
     def rewrite(self, schema: NormalSchema) -> NormalSchema:
-        names = [] if self._wide else listed_names(self.normal, schema)
+        names = listed_names(self.normal, schema) if self._padded else []
         made = super().rewrite(schema)
-        if not isinstance(made, NormalObject):
-            return made
-        return widened(made) if self._wide else _padded(made, names)
+        if isinstance(made, NormalObject):
+            made = without_order(made) if self._any_order else _padded(made, names)
+            made = without_forms(made) if self._any_form else made
+        return made
 
     def apply_rules(self, schema: NormalSchema) -> NormalSchema:
+        # llguidance compiles neither a reference to false nor an empty enum, wherever it stands.
+        if isinstance(schema, NormalObject) and schema.get("enum") == []:
+            return False
+        if isinstance(schema, NormalObject) and "$ref" in schema and self.normal.target(schema) is False:
+            return False
         for rule in RULES:
             while isinstance(schema, NormalObject) and rule.keyword in schema:
                 place = join_pointer(schema.origin, rule.keyword)

@@ -1,4 +1,4 @@
-"""Loose schemas in which keys come in any order and numbers in any form that JSON has for them.
+"""Loose schemas in which keys come in any order, and numbers in any form that JSON has for them.
 
 llguidance writes listed properties, and required ones, in one order, and integers, bounded numbers and listed ones in
 one form. Patterns for keys have no order; numbers without bounds have every form.
@@ -7,49 +7,69 @@ one form. Patterns for keys have no order; numbers without bounds have every for
 import re
 from typing import Any
 
-from constrain.schema.normal import NormalObject, NormalSchema
+from constrain.schema.normal import NormalObject
 
 _FORMS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _PLAIN = re.compile(r"[A-Za-z0-9_]")
 
 
-def widened(schema: NormalObject) -> NormalSchema:
-    """One subschema, its children done: without what fixes an order or a form."""
-    made = schema.without("required", "const", "enum", *_FORMS)
-    if "type" in made:
-        names = [made["type"]] if isinstance(made["type"], str) else made["type"]
-        made["type"] = sorted({"number" if name == "integer" else name for name in names})
+def without_order(schema: NormalObject) -> NormalObject:
+    """One subschema without what fixes the order of keys."""
+    made = schema.without("required")
     if "properties" in made:
         named = {f"^{_escaped(name)}$": value for name, value in made.pop("properties").items()}
         made["patternProperties"] = {**named, **made.get("patternProperties", {})}
-    listed = [schema["const"]] if "const" in schema else []
-    for values in (listed, schema.get("enum", [])):
-        if values:
-            made["allOf"] = [*made.get("allOf", ()), _one_of_values(schema.origin, values)]
+    return _spelled_out(made, any_order=True)
+
+
+def without_forms(schema: NormalObject) -> NormalObject:
+    """One subschema without what fixes the form of numbers."""
+    made = schema.without(*_FORMS)
+    if "type" in made:
+        names = [made["type"]] if isinstance(made["type"], str) else made["type"]
+        made["type"] = sorted({"number" if name == "integer" else name for name in names})
+    return _spelled_out(made, any_form=True)
+
+
+def _spelled_out(schema: NormalObject, *, any_order: bool = False, any_form: bool = False) -> NormalObject:
+    """Listed values as schemas, where they can be written in another way."""
+    made = NormalObject(schema.origin, schema)
+    for keyword in ("const", "enum"):
+        if keyword not in made:
+            continue
+        values = made["enum"] if keyword == "enum" else [made["const"]]
+        like = [_like(schema.origin, value, any_order, any_form) for value in values]
+        if all(item.keys() == {"const"} for item in like):
+            continue
+        del made[keyword]
+        plain = [item["const"] for item in like if "const" in item]
+        branches = [NormalObject(schema.origin, {"enum": plain})] if plain else []
+        branches += [item for index, item in enumerate(like) if "const" not in item and item not in like[:index]]
+        choice = branches[0] if len(branches) == 1 else NormalObject(schema.origin, {"anyOf": branches})
+        made["allOf"] = [*made.get("allOf", ()), choice]
     return made
 
 
-def _one_of_values(origin: str, values: list[Any]) -> NormalObject:
-    plain = [value for value in values if value is None or isinstance(value, bool | str)]
-    others = [_like(origin, value) for value in values if not (value is None or isinstance(value, bool | str))]
-    branches = [*([NormalObject(origin, {"enum": plain})] if plain else []), *others]
-    unique = [branch for index, branch in enumerate(branches) if branch not in branches[:index]]
-    return unique[0] if len(unique) == 1 else NormalObject(origin, {"anyOf": unique})
+def _like(origin: str, value: Any, any_order: bool, any_form: bool) -> NormalObject:
+    """Whatever is written like ``value``, in another order or another form; ``const`` where there is none."""
 
+    def inner(item: Any) -> NormalObject:
+        return _like(origin, item, any_order, any_form)
 
-def _like(origin: str, value: Any) -> NormalObject:
-    """Whatever is written like ``value``, with numbers and the order of keys left open."""
     if isinstance(value, dict):
-        keys = {f"^{_escaped(name)}$": _like(origin, item) for name, item in value.items()}
-        closed = {"patternProperties": keys} if keys else {}
-        return NormalObject(origin, {"type": "object", **closed, "additionalProperties": False})
-    if isinstance(value, list):
-        items = [_like(origin, item) for item in value]
-        prefix = {"prefixItems": items} if items else {}
-        return NormalObject(origin, {"type": "array", **prefix, "items": False, "minItems": len(value)})
-    if value is None or isinstance(value, bool | str):
-        return NormalObject(origin, {"const": value})
-    return NormalObject(origin, {"type": "number"})
+        items = {name: inner(item) for name, item in value.items()}
+        if any("const" not in item for item in items.values()) or (any_order and len(items) > 1):
+            closed = {"patternProperties": {f"^{_escaped(name)}$": item for name, item in items.items()}}
+            listed = closed if any_order else {"properties": items, "required": list(items)}
+            return NormalObject(origin, {"type": "object", **listed, "additionalProperties": False})
+    elif isinstance(value, list):
+        parts = [inner(item) for item in value]
+        if any("const" not in item for item in parts):
+            sized = {"prefixItems": parts, "items": False, "minItems": len(parts)}
+            return NormalObject(origin, {"type": "array", **sized})
+    elif any_form and isinstance(value, int | float) and not isinstance(value, bool):
+        return NormalObject(origin, {"type": "number"})
+    return NormalObject(origin, {"const": value})
 
 
 def _escaped(name: str) -> str:

@@ -80,7 +80,7 @@ def test_random_schemas_are_only_loosened(block: int, exact_rules: bool, wide: b
         schema = random_schema(random.Random(seed))
         with suppress(ConstrainError):
             valid = accepted(schema)
-            loose = read(schema, exact_rules=exact_rules, wide=wide)
+            loose = read(schema, exact_rules=exact_rules, any_order=wide, any_form=wide)
             assert not {use.keyword for use in loose.read.uses} & {rule.keyword for rule in LOOSE_RULES}
             assert valid <= accepted(loose.read.schema), (seed, schema, loose.read.schema)
             tried += 1
@@ -123,7 +123,7 @@ def test_branches_have_their_keys_in_one_order() -> None:
 def test_a_wide_schema_fixes_no_order_and_no_form() -> None:
     listed = {"a": {"type": "integer", "minimum": 1}, "b c": {"const": [1, {"x": "y"}]}}
     schema = {"type": "object", "properties": listed, "required": ["a"], "additionalProperties": False}
-    made = read(schema, wide=True).read.schema
+    made = read(schema, any_order=True, any_form=True).read.schema
     assert isinstance(made, dict) and made["patternProperties"]["^a$"] == {"type": ["number"]}
     validator = Validator(json.dumps(made))
     assert validator.error('{"b c": [2.0, {"x": "y"}], "a": 0.5}') is None
