@@ -35,7 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compiler": {"errors", "backend", "grammar", "grammar_spec"},
     "bitmask": {"errors", "vocabulary"},
     "source": {"errors"},
-    "schema": {"errors", "grammar_spec", "grammar", "vocabulary"},
+    "schema": {"errors", "vocabulary", "regex", "grammar_spec", "grammar"},
     "sampling": {"errors"},
     "request": {"errors", "grammar", "grammar_spec", "sampling"},
     "result": {"errors"},

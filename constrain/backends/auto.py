@@ -38,9 +38,9 @@ class AutoBackend(Backend):
 
     def unsupported(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
         chosen, refusals = self._choose(grammar_spec)
-        if chosen is None:
-            chosen = self._with_checks(grammar_spec, refusals)
-        return [] if chosen is not None else _joined(refusals)
+        if chosen is not None or self._with_checks(grammar_spec, refusals) is not None:
+            return []
+        return _joined(refusals)
 
     def compile(self, grammar_spec: GrammarSpec) -> CompiledGrammar:
         refusals: dict[str, list[Unsupported]] = {}

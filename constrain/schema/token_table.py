@@ -1,4 +1,4 @@
-"""The tokens of a vocabulary as trials want them: in the order of their bytes, and which of them can decide something."""
+"""The tokens of a vocabulary as trials want them: in the order of their bytes, and which of them can decide what."""
 
 import re
 import weakref

@@ -1,7 +1,6 @@
 """Which of many tokens an evaluator refuses, at the cost of their distinct bytes."""
 
 from collections.abc import Sequence
-from os.path import commonprefix
 
 from constrain.schema.evaluation import Evaluator
 
@@ -21,7 +20,7 @@ def refused_of(evaluator: Evaluator, tokens: Sequence[bytes], ids: Sequence[int]
         token = tokens[token_id]
         before, common = common, 0
         if index + 1 < len(ids):
-            common = len(commonprefix((token, tokens[ids[index + 1]])))
+            common = _num_shared(token, tokens[ids[index + 1]])
         if 0 <= dead <= before:  # a prefix of the last token that is refused by itself
             refused.append(token_id)
             continue
@@ -45,3 +44,11 @@ def refused_of(evaluator: Evaluator, tokens: Sequence[bytes], ids: Sequence[int]
             refused.append(token_id)
     evaluator.undo(start)
     return refused
+
+
+def _num_shared(one: bytes, other: bytes) -> int:
+    """How many bytes two tokens have in common from their start."""
+    for count, (first, second) in enumerate(zip(one, other, strict=False)):
+        if first != second:
+            return count
+    return min(len(one), len(other))

@@ -1,0 +1,19 @@
+"""The incremental evaluator: the whole schema over the bytes written so far, true, false or unknown."""
+
+from constrain.schema.evaluation.evaluator import Evaluator, ScanState, Verdict
+from constrain.schema.evaluation.program import Program, compile_program, program_of
+from constrain.schema.evaluation.scanner import MAX_DEPTH, Mode
+from constrain.schema.evaluation.values import MAX_EXPONENT_DIGITS, MAX_NUMBER_BYTES
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_EXPONENT_DIGITS",
+    "MAX_NUMBER_BYTES",
+    "Evaluator",
+    "Mode",
+    "Program",
+    "ScanState",
+    "Verdict",
+    "compile_program",
+    "program_of",
+]

@@ -1,0 +1,119 @@
+"""What evaluates a property or an item, for the ``unevaluated`` keywords and for the names that an object may have."""
+
+from bisect import bisect_left
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass
+
+from constrain.schema.evaluation.automaton import Pattern
+from constrain.schema.evaluation.characters import Ranges
+from constrain.schema.evaluation.nodes import Node
+
+Literal = tuple[int, int]
+"""A slot and the status that is wanted of it, 1 or -1; a negative slot ``-1 - n`` is node ``n`` applied to the item."""
+Conjunction = tuple[Literal, ...]
+Clause = tuple[Conjunction, ...]
+"""True if one of the conjunctions is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One subschema that evaluates properties or items, if ``condition`` holds."""
+
+    condition: Conjunction
+    everything: bool = False
+    names: tuple[str, ...] = ()  # sorted
+    patterns: tuple[Pattern, ...] = ()
+    num_items: int = 0
+    contains: Node | None = None
+
+    def has_name(self, name: str) -> bool:
+        """Whether it evaluates the property ``name``."""
+        if self.everything:
+            return True
+        at = bisect_left(self.names, name)
+        return self.names[at : at + 1] == (name,) or any(pattern.matches(name) for pattern in self.patterns)
+
+    def name_begins(self, text: str, used: Container[str], ranges: Ranges | None) -> bool:
+        """Whether one of ``names`` that is not ``used`` begins with ``text``, and goes on with one of ``ranges``."""
+        at = bisect_left(self.names, text)
+        while at < len(self.names) and self.names[at].startswith(text):
+            name = self.names[at]
+            if name not in used and (ranges is None or goes_on(name, len(text), ranges)):
+                return True
+            at += 1
+        return False
+
+
+def goes_on(name: str, at: int, ranges: Ranges) -> bool:
+    """Whether the character of ``name`` at ``at`` is one of ``ranges``."""
+    return at < len(name) and any(low <= ord(name[at]) <= high for low, high in ranges)
+
+
+def any_begins(names: Sequence[str], text: str, ranges: Ranges | None) -> bool:
+    """As ``Source.name_begins``, for sorted ``names`` that are all unused."""
+    return Source((), names=tuple(names)).name_begins(text, (), ranges)
+
+
+@dataclass(frozen=True, slots=True)
+class NameGate:
+    """A leaf that is false at a name which no source has: ``additionalProperties: false`` and its like."""
+
+    slot: int
+    sources: tuple[Source, ...]
+    places: tuple[tuple[int, ...], ...]  # for each source, where its patterns stand in Plan.name_patterns
+
+    def sources_left(self, status: Sequence[int]) -> Iterator[tuple[Source, tuple[int, ...]]]:
+        """Those whose condition may hold, with the places of their patterns."""
+        for source, places in zip(self.sources, self.places, strict=True):
+            if conjunction_status(source.condition, status) >= 0:
+                yield source, places
+
+
+@dataclass(frozen=True, slots=True)
+class Unevaluated:
+    """One ``unevaluatedProperties`` or ``unevaluatedItems``; its leaf is false at what neither it nor a source takes."""
+
+    slot: int
+    inside: Node
+    sources: tuple[Source, ...]
+
+    def name_clause(self, name: str) -> Clause | None:
+        """When the property ``name`` is evaluated; None: in any case."""
+        found = [source.condition for source in self.sources if source.has_name(name)]
+        return tuple(found) if () not in found else None
+
+    def item_clause(self, index: int) -> Clause | None:
+        """When the item at ``index`` is evaluated; None: in any case."""
+        found: list[Conjunction] = []
+        for source in self.sources:
+            if source.everything or index < source.num_items:
+                found.append(source.condition)
+            elif source.contains is not None:
+                found.append((*source.condition, (-1 - source.contains.number, 1)))
+        return tuple(found) if () not in found else None
+
+
+def conjunction_status(conjunction: Conjunction, status: Sequence[int]) -> int:
+    """1, -1 or 0, by the statuses of the slots."""
+    lowest = 1
+    for slot, wanted in conjunction:
+        value = status[slot] * wanted
+        if value < lowest:
+            lowest = value
+    return lowest
+
+
+def clause_status(clause: Clause, status: Sequence[int]) -> int:
+    """1, -1 or 0, by the statuses of the slots."""
+    highest = -1
+    for conjunction in clause:
+        value = conjunction_status(conjunction, status)
+        if value > 0:
+            return 1
+        highest = max(highest, value)
+    return highest
+
+
+def asks_item(clause: Clause) -> bool:
+    """Whether the clause rests on what a subschema says of the item itself."""
+    return any(slot < 0 for conjunction in clause for slot, _ in conjunction)
