@@ -9,9 +9,9 @@ import numpy as np
 
 from constrain.vocabulary import Vocabulary
 
-Words: TypeAlias = "np.ndarray[Any, np.dtype[np.uint32]]"
+Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
 """A row of a bitmask: bit ``t % 32`` of word ``t // 32`` is token ``t``."""
-Ids: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
+Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 # What may stand inside a number, from some place of it on; an exponent of nine digits is always borne.
 _PART_OF_NUMBER = re.compile(rb"[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{0,9})?|[+-]?[0-9]{0,9}")
