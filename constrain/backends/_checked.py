@@ -22,6 +22,16 @@ class Checked:
 
     compiled: CompiledGrammar
     loose: "LooseSchema"
+    lacking: tuple[Unsupported, ...] = ()
+    """What the library itself does not enforce."""
+
+    @property
+    def taken_over(self) -> list[Unsupported]:
+        """What the checks enforce, and how the grammar guides there."""
+        reasons = {item.pointer: f"guides in part: {item.reason}" for item in self.lacking}
+        reasons |= {pointer: f"guides as {rule}" for pointer, rule in self.loose.losses.items()}
+        reasons |= {pointer: "nothing guides" for pointer in self.loose.dropped}
+        return [Unsupported(reason, pointer, pointer.rpartition("/")[2]) for pointer, reason in reasons.items()]
 
 
 def compile_checked(grammar_spec: GrammarSpec, compile_guide: Guide) -> Checked:

@@ -75,7 +75,14 @@ class AutoBackend(Backend):
     def checks(self, grammar_spec: GrammarSpec) -> "Checked | None":
         """How ``compile`` would enforce a schema with checks; None where it needs none, or cannot."""
         chosen, refusals = self._choose(grammar_spec)
-        return self._with_checks(grammar_spec, refusals) if chosen is None else None
+        checked = self._with_checks(grammar_spec, refusals) if chosen is None else None
+        return replace(checked, lacking=tuple(refusals["llguidance"])) if checked is not None else None
+
+    def unchecked(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
+        """Of a schema that is refused, what not even a check enforces."""
+        _, refusals = self._choose(grammar_spec)
+        self._with_checks(grammar_spec, refusals)
+        return refusals.get("checks") or refusals[self.order(grammar_spec)[0]]
 
     def _choose(self, grammar_spec: GrammarSpec) -> tuple[str | None, dict[str, list[Unsupported]]]:
         refusals: dict[str, list[Unsupported]] = {}

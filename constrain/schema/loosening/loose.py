@@ -104,7 +104,8 @@ class _Loosener(Rewriter):
                     self.rules.setdefault(place, rule.name)
                 else:
                     assert loose is not None, rule.keyword
-                    self.losses.setdefault(place, loose.name)
+                    for keyword in (loose.keyword, *(other for other in loose.others if other in schema)):
+                        self.losses.setdefault(join_pointer(schema.origin, keyword), loose.name)
                     changed = loose.change(self.normal, schema)
                 schema = changed
         return schema

@@ -20,11 +20,12 @@ Loosen = Callable[[Normal, NormalObject], NormalSchema]
 
 @dataclass(frozen=True, slots=True)
 class LooseRule:
-    """``change`` takes ``keyword`` out of any schema that has it. ``name`` stands in reports."""
+    """``change`` takes ``keyword`` out of any schema that has it, and ``others`` with it. ``name`` stands in reports."""
 
     name: str
     keyword: str
     change: Loosen
+    others: tuple[str, ...] = ()
 
 
 def _close_properties(normal: Normal, schema: NormalObject) -> NormalSchema:
@@ -108,10 +109,10 @@ def _one_of(normal: Normal, schema: NormalObject) -> NormalSchema:
 LOOSE_RULES = (
     LooseRule("a closed object of all that may be evaluated", "unevaluatedProperties", _close_properties),
     LooseRule("a closed array of all that may be evaluated", "unevaluatedItems", _close_items),
-    LooseRule("the condition with then, or else alone", "if", _condition),
+    LooseRule("the condition with then, or else alone", "if", _condition, ("then", "else")),
     LooseRule("the complements that are known", "not", _complement),
     LooseRule("a closed object of names that may be", "propertyNames", _property_names),
-    LooseRule("a least number of items", "contains", _contains),
+    LooseRule("a least number of items", "contains", _contains, ("minContains", "maxContains")),
     LooseRule("no more items than values", "uniqueItems", _unique_items),
     LooseRule("anyOf", "oneOf", _one_of),
 )
