@@ -18,7 +18,16 @@ from constrain.schema.ecma import translate_pattern
 
 FORMATS = frozenset(
     {"date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6", "uri"}
-    | {"uri-reference", "iri", "iri-reference", "uuid", "uri-template", "json-pointer", "relative-json-pointer", "regex"}
+    | {
+        "uri-reference",
+        "iri",
+        "iri-reference",
+        "uuid",
+        "uri-template",
+        "json-pointer",
+        "relative-json-pointer",
+        "regex",
+    }
 )
 """Those that some draft defines. Any other says nothing, in every draft."""
 
@@ -155,6 +164,10 @@ def _is_idn_hostname(text: str) -> bool:
     return bool(_JSONSCHEMA.conforms(text, "idn-hostname"))
 
 
+def _is_any_hostname(text: str) -> bool:
+    return _is_hostname(text) or _is_idn_hostname(unicodedata.normalize("NFC", text))
+
+
 def _is_mailbox(text: str, local: "re.Pattern[str]", is_host: Predicate) -> bool:
     name, at, domain = text.rpartition("@")
     if not at or local.fullmatch(name) is None or len(name.encode("utf-8", "surrogatepass")) > 64:
@@ -195,7 +208,7 @@ _OWN: dict[str, Predicate] = {
     "hostname": _is_hostname,
     "idn-hostname": _is_idn_hostname,
     "email": lambda text: _is_mailbox(text, _LOCAL, _is_hostname),
-    "idn-email": lambda text: _is_mailbox(text, _LOCAL_WIDE, lambda host: _is_hostname(host) or _is_idn_hostname(host)),
+    "idn-email": lambda text: _is_mailbox(text, _LOCAL_WIDE, _is_any_hostname),
     "json-pointer": _matcher(_POINTER),
     "relative-json-pointer": _matcher(rf"(?:0|[1-9][0-9]*)(?:\#|{_POINTER})"),
     "regex": _is_regex,

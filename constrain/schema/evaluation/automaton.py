@@ -228,14 +228,15 @@ class _Network:
             case "SUBPATTERN":
                 self._steps[self._sequence(argument[3], self._step_from(at))].append((_ALWAYS, end))
             case "MAX_REPEAT" | "MIN_REPEAT":
-                self._steps[self._repeat(*argument, at)].append((_ALWAYS, end))
+                self._steps[self._repeat(argument, at)].append((_ALWAYS, end))
             case "FAILURE":
                 pass
             case _:
                 raise _NoAutomatonError
         return self._step_from(end)
 
-    def _repeat(self, minimum: int, maximum: int, body: Any, at: int) -> int:
+    def _repeat(self, argument: Any, at: int) -> int:
+        minimum, maximum, body = argument
         for _ in range(minimum):
             at = self._sequence(body, self._step_from(at))
         end = self._position()

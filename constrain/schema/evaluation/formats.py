@@ -1,26 +1,23 @@
-"""The checkers that asserted formats have: those of ``jsonschema``, asked at the closing quote."""
+"""What asserted formats ask, at the closing quote."""
 
 from collections.abc import Callable
 
 from constrain.errors import Unsupported, UnsupportedGrammarError
-from constrain.schema.dialects import Dialect
-from constrain.schema.exact_jsonschema import exact_class
+from constrain.schema.formats import FORMATS, checker_of
 from constrain.schema.graph import SchemaNode
 from constrain.schema.json_text import join_pointer
 
 FormatChecker = Callable[[str], bool]
 
 
-def format_checker(name: str, node: SchemaNode) -> FormatChecker:
-    """Whether a text has the format ``name``; raises ``UnsupportedGrammarError`` where nothing here checks it."""
-    checker = exact_class(node.dialect).FORMAT_CHECKER
-    if name not in checker.checkers:
+def format_checker(name: str, node: SchemaNode) -> FormatChecker | None:
+    """Whether a text has the format ``name``; None for one that no draft defines, which says nothing.
+
+    Raises ``UnsupportedGrammarError`` where nothing here checks it.
+    """
+    checker = checker_of(name)
+    if checker is None and name in FORMATS:
         place = join_pointer(node.pointer, "format")
-        reason = f"the format {name!r} cannot be asserted: {_known(node.dialect)} have a checker"
-        unsupported = Unsupported(reason, place, "format")
+        unsupported = Unsupported(f"nothing here can check the format {name!r}", place, "format")
         raise UnsupportedGrammarError(str(unsupported), unsupported=[unsupported])
-    return lambda text: bool(checker.conforms(text, name))
-
-
-def _known(dialect: Dialect) -> str:
-    return ", ".join(sorted(exact_class(dialect).FORMAT_CHECKER.checkers))
+    return checker

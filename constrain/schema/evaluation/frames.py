@@ -97,3 +97,13 @@ class Trail:
             else:
                 container[key] = old
         return state
+
+
+def unwound(pieces: Any) -> list[Any]:
+    """What was kept in ``PIECES``, the earliest first."""
+    found = []
+    while pieces is not None:
+        pieces, last = pieces
+        found.append(last)
+    found.reverse()
+    return found

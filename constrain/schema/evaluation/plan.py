@@ -329,6 +329,8 @@ class _Builder:
 
     def _collect(self, node: Node, condition: Conjunction, sources: list[Source], *, is_own: bool) -> None:
         """What ``node`` and the subschemas in place evaluate; where ``node`` itself fails, nobody asks."""
+        if not is_own and self._of(node) is False:
+            return
         source = self._source(node, condition, is_own)
         if source is not None:
             sources.append(source)

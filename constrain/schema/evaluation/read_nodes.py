@@ -150,7 +150,7 @@ class _Reader:
 
 
 def _check_depth(nodes: list[Node]) -> None:
-    """Refuse chains of subschemas for one value that recursion over them could not follow; circles are refused before."""
+    """Refuse chains of subschemas for one value that recursion could not follow; circles are refused before."""
     depths: dict[int, int] = {}
     for start in nodes:
         todo = [start]

@@ -11,10 +11,9 @@ from constrain.schema.evaluation.kinds import (
     ARRAY,
     FALSE,
     KIND_OF_BYTE,
-    NEGATIVE,
     NULL,
+    NUMBERS,
     OBJECT,
-    POSITIVE,
     STRING,
     TRUE,
 )
@@ -71,7 +70,7 @@ class Scanner(ABC):
         base = self.offset
         while at < end:
             mode = self.mode
-            if mode == _IN_STRING or mode == _IN_NAME:
+            if mode in (_IN_STRING, _IN_NAME):
                 at = self._scan_string(data, at)
             elif mode == _IN_NUMBER:
                 at = self._scan_number(data, at)
@@ -97,7 +96,7 @@ class Scanner(ABC):
         if mode == _COLON:
             self.mode = _VALUE
             return byte == 0x3A
-        if mode == _NAME or mode == _NAME_OR_END:
+        if mode in (_NAME, _NAME_OR_END):
             if byte == 0x22:
                 self.mode = _IN_NAME
                 return self.name_begins(mode == _NAME_OR_END)
@@ -118,7 +117,7 @@ class Scanner(ABC):
             self.mode = _ITEM_OR_END
         elif kind == STRING:
             self.mode = _IN_STRING
-        elif kind == POSITIVE or kind == NEGATIVE:
+        elif kind in NUMBERS:
             self.mode, self.partial = _IN_NUMBER, bytes((byte,))
             return self.number_so_far(self.partial)
         else:

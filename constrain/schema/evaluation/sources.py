@@ -35,23 +35,23 @@ class Source:
 
     def name_begins(self, text: str, used: Container[str], ranges: Ranges | None) -> bool:
         """Whether one of ``names`` that is not ``used`` begins with ``text``, and goes on with one of ``ranges``."""
-        at = bisect_left(self.names, text)
-        while at < len(self.names) and self.names[at].startswith(text):
-            name = self.names[at]
-            if name not in used and (ranges is None or goes_on(name, len(text), ranges)):
-                return True
-            at += 1
-        return False
+        return any_begins(self.names, text, ranges, used)
+
+
+def any_begins(names: Sequence[str], text: str, ranges: Ranges | None, used: Container[str] = ()) -> bool:
+    """As ``Source.name_begins``, for sorted ``names``."""
+    at = bisect_left(names, text)
+    while at < len(names) and names[at].startswith(text):
+        name = names[at]
+        if name not in used and (ranges is None or goes_on(name, len(text), ranges)):
+            return True
+        at += 1
+    return False
 
 
 def goes_on(name: str, at: int, ranges: Ranges) -> bool:
     """Whether the character of ``name`` at ``at`` is one of ``ranges``."""
     return at < len(name) and any(low <= ord(name[at]) <= high for low, high in ranges)
-
-
-def any_begins(names: Sequence[str], text: str, ranges: Ranges | None) -> bool:
-    """As ``Source.name_begins``, for sorted ``names`` that are all unused."""
-    return Source((), names=tuple(names)).name_begins(text, (), ranges)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class NameGate:
 
 @dataclass(frozen=True, slots=True)
 class Unevaluated:
-    """One ``unevaluatedProperties`` or ``unevaluatedItems``; its leaf is false at what neither it nor a source takes."""
+    """One ``unevaluatedProperties`` or ``unevaluatedItems``; its leaf is false at what neither it nor a source has."""
 
     slot: int
     inside: Node
