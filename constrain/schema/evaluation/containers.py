@@ -15,7 +15,8 @@ from constrain.schema.evaluation.frames import (
     Frame,
     unwound,
 )
-from constrain.schema.evaluation.kinds import ARRAY, OBJECT, STRING
+from constrain.schema.evaluation.kinds import ARRAY, EVERY_KIND, OBJECT, STRING
+from constrain.schema.evaluation.nodes import Values
 from constrain.schema.evaluation.program import HIT, Program, Spec, Waiter
 from constrain.schema.evaluation.scanner import MAX_DEPTH, Mode, Scanner
 from constrain.schema.evaluation.sources import Clause
@@ -46,6 +47,7 @@ class ValueReader(Scanner):
             return False
         if parent.plan.kind == ARRAY:
             spec = self._program.item(parent.plan, parent.fields[COUNT] - 1)
+            self._refuse_used(parent, 1 << kind)
         else:
             spec = parent.fields[SPEC]
         return self._open(spec, kind, keeps=parent.keeps or bool(parent.plan.unique))
@@ -149,7 +151,22 @@ class ValueReader(Scanner):
         if frame.fields[OPEN]:
             spec = self._program.item(frame.plan, frame.fields[COUNT] - 1)
             self._refuse_doomed(frame, spec)
+            self._refuse_used(frame, EVERY_KIND)
         return self._verdicts.result >= 0
+
+    def _refuse_used(self, frame: Frame, kinds: int) -> None:
+        """The last item, of one of ``kinds``, must be one of constants that are all used."""
+        for _, slot, values in self._constants(frame):
+            if not values.kinds_left(frame.seen) & kinds:
+                self._verdicts.settle([(frame, slot, -1)])
+
+    def _constants(self, frame: Frame | None) -> list[tuple[Frame, int, Values]]:
+        """The constants out of which the last item of ``frame`` must be an unused one, with the leaf that says so."""
+        if frame is None or not frame.plan.distinct:
+            return []
+        last = frame.fields[COUNT] - 1
+        found = [(item.slot, item.constants(last)) for item in frame.plan.distinct if not frame.status[item.slot]]
+        return [(frame, slot, values) for slot, values in found if values is not None]
 
     def _refuse_doomed(self, frame: Frame, spec: Spec) -> None:
         """What is false of a property or an item whatever its value is."""

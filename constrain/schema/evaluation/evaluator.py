@@ -13,7 +13,7 @@ from constrain.schema.evaluation.kinds import ARRAY, OBJECT
 from constrain.schema.evaluation.program import Program
 from constrain.schema.evaluation.scanner import Mode
 from constrain.schema.evaluation.strings import StringReader
-from constrain.schema.evaluation.values import may_become, read_number
+from constrain.schema.evaluation.values import digits_of, may_become, read_number
 from constrain.schema.matching import MatchTimeoutError
 
 
@@ -155,6 +155,9 @@ class Evaluator(StringReader):
         for slot, digits in frame.plan.digits:
             if not frame.status[slot] and not may_become(text, digits):
                 self._verdicts.settle([(frame, slot, -1)])
+        for around, slot, values in self._constants(frame.parent):
+            if not may_become(text, [digits_of(number) for number in values.numbers if number not in around.seen]):
+                self._verdicts.settle([(around, slot, -1)])
         return self._verdicts.result >= 0
 
     def number_ends(self, text: bytes) -> bool:

@@ -57,6 +57,9 @@ class StringReader(ValueReader):
         for slot, strings in frame.plan.strings:
             if not frame.status[slot] and not any_begins(strings, begun, ranges):
                 self._verdicts.settle([(frame, slot, -1)])
+        for around, slot, values in self._constants(frame.parent):
+            if not any_begins(values.strings, begun, ranges, around.seen):
+                self._verdicts.settle([(around, slot, -1)])
 
     def _advance_name(self, name: Frame, frame: Frame, text: str) -> None:
         """The name has grown by ``text``: what still allows such a name in the object ``frame``?"""

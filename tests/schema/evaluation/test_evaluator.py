@@ -73,6 +73,13 @@ EARLIEST = [
     ({"prefixItems": [{}], "items": False}, "[1,"),
     ({"prefixItems": [{}], "unevaluatedItems": False}, "[1,"),
     ({"const": [1, 2]}, "[1,2,"),
+    # Of constants that stand once at most, by those that are left.
+    ({"items": {"enum": ["a", "ab"]}, "uniqueItems": True}, '["ab","ab'),
+    ({"items": {"$ref": "#/$defs/x"}, "uniqueItems": True, "$defs": {"x": {"enum": ["a", 1]}}}, '["a",1,'),
+    ({"items": {"enum": ["a", None]}, "uniqueItems": True}, '["a","'),
+    ({"items": {"enum": [1, 23]}, "uniqueItems": True}, "[1.0,1"),
+    ({"propertyNames": {"enum": ["a", "b"]}}, '{"a":1,"a'),
+    ({"propertyNames": {"enum": ["a", "b"]}}, '{"a":1,"b":2,'),
     # At the end of the member or the item.
     ({"uniqueItems": True}, "[1,1.0,"),
     ({"uniqueItems": True}, '["a","a"'),
