@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.characters import Ranges
 from constrain.schema.evaluation.frames import (
     COUNT,
@@ -68,7 +69,7 @@ class ValueReader(Scanner):
         if spec.late:
             frame.fields[LATE] = spec.late
         if kind == STRING:
-            frame.states = [pattern.start for _, pattern in plan.patterns]
+            frame.states = [automaton.start for _, automaton in plan.patterns]
         if plan.constants:
             todo: list[Pending] = []
             for entry, value in plan.constants:
@@ -127,7 +128,7 @@ class ValueReader(Scanner):
         if frame.plan.kind == ARRAY:
             return self._item_is_certain(frame)
         self._one_more(frame)
-        return self._names_are_left(frame, "", None, [pattern.start for pattern in frame.plan.name_patterns])
+        return self._names_are_left(frame, "", None, frame.plan.name_starts())
 
     def _one_more(self, frame: Frame, number: int = 1) -> None:
         """There are ``number`` more members, items or characters, for certain."""
@@ -180,22 +181,25 @@ class ValueReader(Scanner):
 
         ``states`` are those of ``Plan.name_patterns`` after the same text.
         """
-        patterns, status = frame.plan.name_patterns, frame.status
+        automata, status = frame.plan.name_patterns, frame.status
         for gate in frame.plan.name_gates:
             if status[gate.slot]:
                 continue
             for source, places in gate.sources_left(status):
                 if source.everything or (begun is not None and source.name_begins(begun, frame.seen, ranges)):
                     break
-                if any(states[n] is None for n in places):
-                    break
-                if ranges is None and any(states[n].verdict >= 0 for n in places):
-                    break
-                if ranges is not None and any(patterns[n].may_go_on(states[n], ranges) for n in places):
+                if any(_may_match(automata[n], states[n], ranges) for n in places):
                     break
             else:
                 self._verdicts.settle([(frame, gate.slot, -1)])
         return self._verdicts.result >= 0
+
+
+def _may_match(automaton: Automaton | None, state: State | None, ranges: Ranges | None) -> bool:
+    """Whether a name so far may come to match; without an automaton nobody knows."""
+    if automaton is None or state is None:
+        return True
+    return state.verdict >= 0 if ranges is None else automaton.may_go_on(state, ranges)
 
 
 def _is_awaited(waiting: tuple[Waiter, ...], status: list[int]) -> bool:

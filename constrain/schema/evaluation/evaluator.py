@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from constrain.schema.evaluation.frames import COUNT, LIMIT, NAME_START, OPEN, Frame
 from constrain.schema.evaluation.kinds import ARRAY, OBJECT
+from constrain.schema.evaluation.network import NoAutomatonError
 from constrain.schema.evaluation.program import Program
 from constrain.schema.evaluation.scanner import Mode
 from constrain.schema.evaluation.strings import StringReader
@@ -71,7 +72,7 @@ class Evaluator(StringReader):
         if self._is_alive:
             try:
                 self._is_alive = self.scan(data) and self._verdicts.result >= 0
-            except MatchTimeoutError:
+            except (MatchTimeoutError, NoAutomatonError):
                 # What takes too long to match is refused: it could not be shown to be valid.
                 self._is_alive = False
         return self._is_alive

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from constrain.schema.evaluation.automaton import Pattern
+from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.circuit import Reference
 from constrain.schema.evaluation.nodes import Node, Values
 from constrain.schema.evaluation.sources import NameGate, Unevaluated
@@ -76,15 +76,19 @@ class Plan:
     children: tuple[Children, ...] = ()
     names: tuple[tuple[int, Node], ...] = ()
     name_gates: tuple[NameGate, ...] = ()
-    name_patterns: tuple[Pattern, ...] = ()
+    name_patterns: tuple[Automaton | None, ...] = ()
     # Arrays.
     hits: tuple[Hits, ...] = ()
     unique: tuple[int, ...] = ()
     distinct: tuple[Distinct, ...] = ()
     # Strings.
-    patterns: tuple[tuple[int, Pattern], ...] = ()
+    patterns: tuple[tuple[int, Automaton], ...] = ()
     strings: tuple[tuple[int, tuple[str, ...]], ...] = ()
     texts: tuple[tuple[int, Callable[[str], bool]], ...] = ()
     # Numbers.
     numbers: tuple[tuple[int, Callable[[Number, bytes], bool]], ...] = ()
     digits: tuple[tuple[int, tuple[tuple[bool, str], ...]], ...] = ()
+
+    def name_starts(self) -> list[State | None]:
+        """The states of ``name_patterns`` before a name."""
+        return [None if automaton is None else automaton.start for automaton in self.name_patterns]

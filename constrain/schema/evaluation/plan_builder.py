@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from constrain.schema.evaluation.automaton import Pattern
+from constrain.schema.evaluation.automaton import Automaton, Pattern
 from constrain.schema.evaluation.circuit import Circuit, Reference
 from constrain.schema.evaluation.kinds import NUMBERS, STRING
 from constrain.schema.evaluation.nodes import Node, Values
@@ -32,7 +32,7 @@ class PlanBuilder:
         self.unique: list[int] = []
         self.distinct: list[Distinct] = []
         self.unevaluated: list[Unevaluated] = []
-        self.patterns: list[tuple[int, Pattern]] = []
+        self.patterns: list[tuple[int, Automaton]] = []
         self.strings: list[tuple[int, tuple[str, ...]]] = []
         self.texts: list[tuple[int, Callable[[str], bool]]] = []
         self.numbers: list[tuple[int, Callable[[Number, bytes], bool]]] = []
@@ -97,7 +97,7 @@ class PlanBuilder:
                     for source in sources
                 )
                 gates.append(NameGate(slot, sources, places))
-        self.plan.name_gates, self.plan.name_patterns = tuple(gates), tuple(patterns)
+        self.plan.name_gates, self.plan.name_patterns = tuple(gates), tuple(pattern.automaton for pattern in patterns)
 
     # References of nodes.
 

@@ -15,13 +15,14 @@ def string_parts(builder: PlanBuilder, node: Node) -> list[Reference]:
     """What ``node`` asks of a string."""
     parts = builder.counted(node.min_length, node.max_length)
     for pattern in node.patterns:
-        if pattern.start is None:
+        automaton = pattern.automaton
+        if automaton is None:
             parts.append(_text_leaf(builder, pattern.matches))
-        elif pattern.start.verdict:
-            parts.append(pattern.start.verdict > 0)
+        elif automaton.start.verdict:
+            parts.append(automaton.start.verdict > 0)
         else:
             parts.append(builder.circuit.leaf())
-            builder.patterns.append((int(parts[-1]), pattern))
+            builder.patterns.append((int(parts[-1]), automaton))
     if node.format is not None:
         parts.append(_text_leaf(builder, node.format))
     return parts

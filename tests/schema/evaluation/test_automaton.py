@@ -11,7 +11,8 @@ from constrain.schema.evaluation.automaton import Pattern
 PATTERNS = [
     "a", "^a", "a$", "^a$", "^$", "", "^(a|b)*$", "^a?b{2}$", "a{2,3}$", "^(ab|a)(b|)$", "^[^a]+$", "^\\w$", "b.b",
     "^.$", "(a|^)b", "a($|b)", "^a*$|^b*$", "(^a|b$)", "a^b", "a$b", "[]", "[^]", "^(?:a+)+$", "^a{0}$", "^(a$|ab)",
-    "é", "^(?:\\u{1F600}|a)b$", "^\\S+$", "((a*)*)b$", "^(|a)$", "x*",
+    "é", "^(?:\\u{1F600}|a)b$", "^\\S+$", "((a*)*)b$", "^(|a)$", "x*", "(?!)",
+    "^(?!a)", "^(?!ab).{2}$", "^(?=.*b)a", "(?=b)é", "^((?!ab).)*$", "^(?=a$|b)..?$", "a(?!$)", "a(?=^)", "(?!a)b?$",
 ]  # fmt: skip
 ALPHABET = "abé\n😀"
 
@@ -19,7 +20,8 @@ ALPHABET = "abé\n😀"
 @pytest.mark.parametrize("source", PATTERNS)
 def test_verdicts_agree_with_the_matcher_on_all_short_texts(source):
     pattern, matcher = Pattern(source), re.compile(translate_pattern(source))
-    assert pattern.start is not None
+    automaton = pattern.automaton
+    assert automaton is not None
     matched = {
         text: matcher.search(text) is not None
         for length in range(6)
@@ -28,7 +30,7 @@ def test_verdicts_agree_with_the_matcher_on_all_short_texts(source):
     for text, expected in matched.items():
         assert pattern.matches(text) == expected, text
         if len(text) <= 2:
-            verdict = pattern.advance(pattern.start, text).verdict
+            verdict = automaton.advance(automaton.start, text).verdict
             below = {found for other, found in matched.items() if other.startswith(text)}
             # Three more characters show for these patterns whether a match is possible at all.
             assert (verdict == -1) == (below == {False}), text
@@ -37,19 +39,19 @@ def test_verdicts_agree_with_the_matcher_on_all_short_texts(source):
 
 @pytest.mark.parametrize("source", PATTERNS)
 def test_what_a_begun_character_can_still_become_is_exact(source):
-    pattern = Pattern(source)
+    automaton = Pattern(source).automaton
     for text in ("", "a", "b", "ab"):
-        state = pattern.advance(pattern.start, text)
+        state = automaton.advance(automaton.start, text)
         for character in "abxé😀\n":
             code = ord(character)
-            expected = pattern.advance(state, character).verdict >= 0
-            assert pattern.may_go_on(state, ((code, code),)) == expected
-        assert pattern.may_go_on(state, ((97, 98),)) == any(pattern.advance(state, c).verdict >= 0 for c in "ab")
+            expected = automaton.advance(state, character).verdict >= 0
+            assert automaton.may_go_on(state, ((code, code),)) == expected
+        assert automaton.may_go_on(state, ((97, 98),)) == any(automaton.advance(state, c).verdict >= 0 for c in "ab")
 
 
 def test_a_pattern_beyond_automata_is_decided_for_whole_texts():
     pattern = Pattern(r"^(a+)\1$")
-    assert pattern.start is None
+    assert pattern.automaton is None
     assert pattern.matches("aaaa") and not pattern.matches("aaa")
 
 
