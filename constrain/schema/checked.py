@@ -10,8 +10,9 @@ import torch
 
 from constrain.grammar import CompiledGrammar, Grammar, RowState
 from constrain.grammar_spec import GrammarSpec
+from constrain.schema.contents import plain_tokens
 from constrain.schema.evaluation import Evaluator, Mode, Program
-from constrain.schema.token_table import TokenTable, Words, token_table, words_of
+from constrain.schema.token_table import Words, token_table, words_of
 from constrain.schema.trials import refused_of
 from constrain.vocabulary import Vocabulary
 
@@ -22,7 +23,7 @@ class CheckedCompiled(CompiledGrammar):
     def __init__(self, base: CompiledGrammar, program: Program, grammar_spec: GrammarSpec, reason: str) -> None:
         self._base, self._program = base, program
         self._grammar_spec, self._reason = grammar_spec, reason
-        self._table = token_table(base.vocabulary)
+        token_table(base.vocabulary)  # while compiling, and not at the first step
 
     @property
     def grammar_spec(self) -> GrammarSpec:
@@ -41,7 +42,7 @@ class CheckedCompiled(CompiledGrammar):
         return self._reason
 
     def start(self) -> "CheckedGrammar":
-        return CheckedGrammar(self._base.start(), self._program, self._table)
+        return CheckedGrammar(self._base.start(), self._program, self._base.vocabulary)
 
 
 @dataclass(slots=True)
@@ -63,8 +64,9 @@ class CheckedGrammar(Grammar):
     A token is legal if both take it. For a mask, only tokens are tried that can complete or decide something.
     """
 
-    def __init__(self, base: Grammar, program: Program, table: TokenTable) -> None:
-        self._base, self._program, self._table = base, program, table
+    def __init__(self, base: Grammar, program: Program, vocabulary: Vocabulary) -> None:
+        self._base, self._program, self._vocabulary = base, program, vocabulary
+        self._table = token_table(vocabulary)
         self._evaluator = Evaluator(program)
         self._ids: list[int] = []  # the tokens of text
         self._marks: list[int] = []  # the evaluator's before each of them
@@ -132,7 +134,7 @@ class CheckedGrammar(Grammar):
     def fork(self) -> Self:
         twin = type(self).__new__(type(self))
         twin._base, twin._evaluator = self._base.fork(), self._evaluator.fork()
-        twin._program, twin._table = self._program, self._table
+        twin._program, twin._vocabulary, twin._table = self._program, self._vocabulary, self._table
         twin._ids, twin._marks, twin._offsets = self._ids.copy(), self._marks.copy(), self._offsets.copy()
         twin._num_unmarked, twin._verdicts = len(self._ids), None
         return twin
@@ -184,11 +186,20 @@ class CheckedGrammar(Grammar):
             legal = legal & table.with_quote
             if evaluator.ignores_text():
                 return self._remembered(legal)
+        elif evaluator.mode in _STRINGS:
+            legal = self._deciding(legal)
         elif evaluator.ignores_digits(table.longest_number):
             legal = legal & table.ends_number
         elif evaluator.mode not in _INSIDE:
             legal = legal & table.not_blank
         return self._tried(legal)
+
+    def _deciding(self, legal: Words) -> Words:
+        """Of ``legal``, inside a string or a name, what may decide something; trying costs more than asking if many."""
+        if np.count_nonzero(legal) <= _FEW_WORDS:
+            return legal
+        bounds = self._evaluator.content_bounds()
+        return legal if bounds is None else legal & ~plain_tokens(self._vocabulary).within(bounds)
 
     def _remembered(self, legal: Words) -> Words | None:
         """As ``_tried``, in a string whose text means nothing: each token is tried once."""
@@ -214,5 +225,7 @@ class CheckedGrammar(Grammar):
         return words_of(refused, len(legal)) if refused else None
 
 
+_FEW_WORDS = 32
+_STRINGS = frozenset({Mode.IN_STRING, Mode.IN_NAME})
 _INSIDE = frozenset({Mode.IN_STRING, Mode.IN_NAME, Mode.IN_NUMBER, Mode.IN_LITERAL})
 """Where white space says something; elsewhere it says nothing."""

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.characters import Ranges
 from constrain.schema.evaluation.frames import (
     COUNT,
@@ -15,7 +16,8 @@ from constrain.schema.evaluation.frames import (
     Frame,
     unwound,
 )
-from constrain.schema.evaluation.kinds import ARRAY, OBJECT, STRING
+from constrain.schema.evaluation.kinds import ARRAY, EVERY_KIND, OBJECT, STRING
+from constrain.schema.evaluation.nodes import Values
 from constrain.schema.evaluation.program import HIT, Program, Spec, Waiter
 from constrain.schema.evaluation.scanner import MAX_DEPTH, Mode, Scanner
 from constrain.schema.evaluation.sources import Clause
@@ -46,6 +48,7 @@ class ValueReader(Scanner):
             return False
         if parent.plan.kind == ARRAY:
             spec = self._program.item(parent.plan, parent.fields[COUNT] - 1)
+            self._refuse_used(parent, 1 << kind)
         else:
             spec = parent.fields[SPEC]
         return self._open(spec, kind, keeps=parent.keeps or bool(parent.plan.unique))
@@ -66,7 +69,7 @@ class ValueReader(Scanner):
         if spec.late:
             frame.fields[LATE] = spec.late
         if kind == STRING:
-            frame.states = [pattern.start for _, pattern in plan.patterns]
+            frame.states = [automaton.start for _, automaton in plan.patterns]
         if plan.constants:
             todo: list[Pending] = []
             for entry, value in plan.constants:
@@ -125,7 +128,7 @@ class ValueReader(Scanner):
         if frame.plan.kind == ARRAY:
             return self._item_is_certain(frame)
         self._one_more(frame)
-        return self._names_are_left(frame, "", None, [pattern.start for pattern in frame.plan.name_patterns])
+        return self._names_are_left(frame, "", None, frame.plan.name_starts())
 
     def _one_more(self, frame: Frame, number: int = 1) -> None:
         """There are ``number`` more members, items or characters, for certain."""
@@ -149,7 +152,22 @@ class ValueReader(Scanner):
         if frame.fields[OPEN]:
             spec = self._program.item(frame.plan, frame.fields[COUNT] - 1)
             self._refuse_doomed(frame, spec)
+            self._refuse_used(frame, EVERY_KIND)
         return self._verdicts.result >= 0
+
+    def _refuse_used(self, frame: Frame, kinds: int) -> None:
+        """The last item, of one of ``kinds``, must be one of constants that are all used."""
+        for _, slot, values in self._constants(frame):
+            if not values.kinds_left(frame.seen) & kinds:
+                self._verdicts.settle([(frame, slot, -1)])
+
+    def _constants(self, frame: Frame | None) -> list[tuple[Frame, int, Values]]:
+        """The constants out of which the last item of ``frame`` must be an unused one, with the leaf that says so."""
+        if frame is None or not frame.plan.distinct:
+            return []
+        last = frame.fields[COUNT] - 1
+        found = [(item.slot, item.constants(last)) for item in frame.plan.distinct if not frame.status[item.slot]]
+        return [(frame, slot, values) for slot, values in found if values is not None]
 
     def _refuse_doomed(self, frame: Frame, spec: Spec) -> None:
         """What is false of a property or an item whatever its value is."""
@@ -163,22 +181,25 @@ class ValueReader(Scanner):
 
         ``states`` are those of ``Plan.name_patterns`` after the same text.
         """
-        patterns, status = frame.plan.name_patterns, frame.status
+        automata, status = frame.plan.name_patterns, frame.status
         for gate in frame.plan.name_gates:
             if status[gate.slot]:
                 continue
             for source, places in gate.sources_left(status):
                 if source.everything or (begun is not None and source.name_begins(begun, frame.seen, ranges)):
                     break
-                if any(states[n] is None for n in places):
-                    break
-                if ranges is None and any(states[n].verdict >= 0 for n in places):
-                    break
-                if ranges is not None and any(patterns[n].may_go_on(states[n], ranges) for n in places):
+                if any(_may_match(automata[n], states[n], ranges) for n in places):
                     break
             else:
                 self._verdicts.settle([(frame, gate.slot, -1)])
         return self._verdicts.result >= 0
+
+
+def _may_match(automaton: Automaton | None, state: State | None, ranges: Ranges | None) -> bool:
+    """Whether a name so far may come to match; without an automaton nobody knows."""
+    if automaton is None or state is None:
+        return True
+    return state.verdict >= 0 if ranges is None else automaton.may_go_on(state, ranges)
 
 
 def _is_awaited(waiting: tuple[Waiter, ...], status: list[int]) -> bool:

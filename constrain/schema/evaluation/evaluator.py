@@ -8,12 +8,14 @@ that an early false is a proof that no completion is valid, under ``not`` and in
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.frames import COUNT, LIMIT, NAME_START, OPEN, Frame
 from constrain.schema.evaluation.kinds import ARRAY, OBJECT
+from constrain.schema.evaluation.network import NoAutomatonError
 from constrain.schema.evaluation.program import Program
 from constrain.schema.evaluation.scanner import Mode
 from constrain.schema.evaluation.strings import StringReader
-from constrain.schema.evaluation.values import MAX_NUMBER_BYTES, may_become, read_number
+from constrain.schema.evaluation.values import digits_of, may_become, read_number
 from constrain.schema.matching import MatchTimeoutError
 
 
@@ -37,6 +39,16 @@ class ScanState(NamedTuple):
     mode: Mode
     container: str
     partial: bytes
+
+
+class ContentBounds(NamedTuple):
+    """Content of a string that leaves each automaton of ``undecided`` so, does not fail in one at least of each group of
+    ``hopeful``, and has at most ``most`` characters, decides nothing.
+    """
+
+    undecided: tuple[tuple[Automaton, State], ...]
+    hopeful: tuple[tuple[tuple[Automaton, State], ...], ...]
+    most: int | None
 
 
 class Evaluator(StringReader):
@@ -71,7 +83,7 @@ class Evaluator(StringReader):
         if self._is_alive:
             try:
                 self._is_alive = self.scan(data) and self._verdicts.result >= 0
-            except MatchTimeoutError:
+            except (MatchTimeoutError, NoAutomatonError):
                 # What takes too long to match is refused: it could not be shown to be valid.
                 self._is_alive = False
         return self._is_alive
@@ -150,6 +162,37 @@ class Evaluator(StringReader):
             return False
         return not any(frame.status[slot] == 0 for slot, _ in frame.plan.digits)
 
+    def content_bounds(self) -> ContentBounds | None:
+        """What content of the string or name that is open decides nothing; None where only feeding it tells."""
+        frame = self._top
+        if frame is None or self.mode not in (Mode.IN_STRING, Mode.IN_NAME) or self.partial:
+            return None
+        status, plan = frame.status, frame.plan
+        if any(not status[slot] for slot, _ in plan.strings):
+            return None
+        undecided = [
+            (automaton, state)
+            for (slot, automaton), state in zip(plan.patterns, frame.states, strict=False)
+            if not status[slot] and automaton is not None and state is not None
+        ]
+        later = [count for count, slot in plan.limits[frame.fields[LIMIT] :] if not status[slot]]
+        most = min(later) - 1 - frame.fields[COUNT] if later and frame.fields[OPEN] else None
+        hopeful = []
+        around = frame.parent if frame.is_name else None
+        for gate in around.plan.name_gates if around is not None and around.fields[OPEN] else ():
+            assert around is not None
+            if around.status[gate.slot]:
+                continue
+            left = list(gate.sources_left(around.status))
+            places = [place for _, found in left for place in found]
+            named = [(around.plan.name_patterns[n], frame.states[len(plan.patterns) + n]) for n in places]
+            if any(source.everything for source, _ in left) or any(None in pair for pair in named):
+                continue
+            if not named:
+                return None
+            hopeful.append(tuple(named))
+        return ContentBounds(tuple(undecided), tuple(hopeful), most)
+
     def scan_state(self) -> ScanState:
         """Hashable, and small but for numbers."""
         names = {OBJECT: "object", ARRAY: "array", None: ""}
@@ -172,6 +215,9 @@ class Evaluator(StringReader):
         for slot, digits in frame.plan.digits:
             if not frame.status[slot] and not may_become(text, digits):
                 self._verdicts.settle([(frame, slot, -1)])
+        for around, slot, values in self._constants(frame.parent):
+            if not may_become(text, [digits_of(number) for number in values.numbers if number not in around.seen]):
+                self._verdicts.settle([(around, slot, -1)])
         return self._verdicts.result >= 0
 
     def number_ends(self, text: bytes) -> bool:

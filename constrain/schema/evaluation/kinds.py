@@ -5,7 +5,8 @@ OBJECT, ARRAY, STRING, POSITIVE, NEGATIVE, TRUE, FALSE, NULL = range(8)
 NUM_KINDS = 8
 EVERY_KIND = (1 << NUM_KINDS) - 1
 NUMBERS = (POSITIVE, NEGATIVE)
-LITERALS = (TRUE, FALSE, NULL)
+LITERAL_VALUES: dict[int, object] = {TRUE: (bool, True), FALSE: (bool, False), NULL: None}
+"""As ``constrain.schema.exact.hashable`` has them."""
 
 KIND_OF_BYTE: dict[int, int] = {
     ord("{"): OBJECT,

@@ -1,6 +1,6 @@
 """Subschemas of every draft in one form: what each keyword asks, without the drafts' names for it."""
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,6 +11,7 @@ from constrain.schema.evaluation.kinds import (
     ARRAY,
     EVERY_KIND,
     FALSE,
+    LITERAL_VALUES,
     NEGATIVE,
     NULL,
     OBJECT,
@@ -18,7 +19,7 @@ from constrain.schema.evaluation.kinds import (
     STRING,
     TRUE,
 )
-from constrain.schema.evaluation.values import Number, canonical, significant_digits
+from constrain.schema.evaluation.values import Number, canonical, digits_of
 
 
 @dataclass(slots=True)
@@ -32,8 +33,19 @@ class Values:
 
     @property
     def digits(self) -> tuple[tuple[bool, str], ...]:
-        """(is negative, significant digits) of each number."""
-        return tuple((number < 0, significant_digits(number)) for number in self.numbers)
+        """``digits_of`` each number."""
+        return tuple(map(digits_of, self.numbers))
+
+    def kinds_left(self, used: Container[Any]) -> int:
+        """The kinds of those that are not ``used``, as bits; containers aside."""
+        kinds = 1 << STRING if any(text not in used for text in self.strings) else 0
+        for number in self.numbers:
+            if number not in used:
+                kinds |= (1 << POSITIVE if number >= 0 else 0) | (1 << NEGATIVE if number <= 0 else 0)
+        for kind, value in LITERAL_VALUES.items():
+            if self.literals >> kind & 1 and value not in used:
+                kinds |= 1 << kind
+        return kinds
 
 
 @dataclass(eq=False)
@@ -116,6 +128,14 @@ class Node:
         if self.negated is not None and self.negated.is_true:
             kinds = 0
         return kinds
+
+    @cached_property
+    def constants(self) -> Values | None:
+        """The only values that may be valid, if they are few and none is a container."""
+        for values in (*self.values, *(node.constants for node in self.all_of)):
+            if values is not None and not values.containers:
+                return values
+        return None
 
     @property
     def is_never(self) -> bool:

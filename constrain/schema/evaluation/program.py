@@ -5,9 +5,10 @@ from dataclasses import dataclass, field
 
 from constrain.schema.dialects import DRAFT_2020_12, Dialect
 from constrain.schema.documents import Documents
+from constrain.schema.evaluation.build_plan import build_plan
 from constrain.schema.evaluation.kinds import NUM_KINDS
 from constrain.schema.evaluation.nodes import Node, NodeTable
-from constrain.schema.evaluation.plan import Plan, build_plan
+from constrain.schema.evaluation.plan import Plan
 from constrain.schema.evaluation.read_nodes import read_nodes
 from constrain.schema.evaluation.sources import Clause, asks_item
 from constrain.schema.graph import SchemaGraph

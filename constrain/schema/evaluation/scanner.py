@@ -11,6 +11,7 @@ from constrain.schema.evaluation.kinds import (
     ARRAY,
     FALSE,
     KIND_OF_BYTE,
+    LITERAL_VALUES,
     NULL,
     NUMBERS,
     OBJECT,
@@ -48,7 +49,6 @@ _NUMBER_BYTES = re.compile(rb"[0-9+\-.eE]*")
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _NUMBER_BEGUN = re.compile(rb"-?(?:(?:0|[1-9][0-9]*)(?:[eE](?:[+-]?[0-9]*)|\.(?:[0-9]+(?:[eE](?:[+-]?[0-9]*))?)?)?)?")
 _LITERALS = {TRUE: b"rue", FALSE: b"alse", NULL: b"ull"}
-_LITERAL_VALUES = {TRUE: (bool, True), FALSE: (bool, False), NULL: None}
 
 
 class Scanner(ABC):
@@ -121,7 +121,7 @@ class Scanner(ABC):
             self.mode, self.partial = _IN_NUMBER, bytes((byte,))
             return self.number_so_far(self.partial)
         else:
-            self.mode, self.partial, self.literal = _IN_LITERAL, _LITERALS[kind], _LITERAL_VALUES[kind]
+            self.mode, self.partial, self.literal = _IN_LITERAL, _LITERALS[kind], LITERAL_VALUES[kind]
         return True
 
     def _end(self, byte: int) -> bool:

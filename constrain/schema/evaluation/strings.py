@@ -44,9 +44,9 @@ class StringReader(ValueReader):
 
     def _advance_patterns(self, frame: Frame, text: str) -> None:
         status, states = frame.status, frame.states
-        for n, (slot, pattern) in enumerate(frame.plan.patterns):
+        for n, (slot, automaton) in enumerate(frame.plan.patterns):
             if not status[slot]:
-                state = pattern.advance(states[n], text)  # type: ignore[arg-type]
+                state = automaton.advance(states[n], text)  # type: ignore[arg-type]
                 if state is not states[n]:
                     self._trail.set(states, n, state)
                 if state.verdict:
@@ -57,16 +57,19 @@ class StringReader(ValueReader):
         for slot, strings in frame.plan.strings:
             if not frame.status[slot] and not any_begins(strings, begun, ranges):
                 self._verdicts.settle([(frame, slot, -1)])
+        for around, slot, values in self._constants(frame.parent):
+            if not any_begins(values.strings, begun, ranges, around.seen):
+                self._verdicts.settle([(around, slot, -1)])
 
     def _advance_name(self, name: Frame, frame: Frame, text: str) -> None:
         """The name has grown by ``text``: what still allows such a name in the object ``frame``?"""
         if not frame.fields[OPEN]:
             return
         plan, states, first = frame.plan, name.states, len(name.plan.patterns)
-        for n, pattern in enumerate(plan.name_patterns):
+        for n, automaton in enumerate(plan.name_patterns):
             state = states[first + n]
-            if state is not None:
-                following = pattern.advance(state, text)
+            if automaton is not None and state is not None:
+                following = automaton.advance(state, text)
                 if following is not state:
                     self._trail.set(states, first + n, following)
         begun = name.fields[BEGUN]
@@ -86,8 +89,8 @@ class StringReader(ValueReader):
             return False
         if frame.fields[OPEN]:
             self._reach(frame, frame.fields[COUNT] + 1)
-            for n, (slot, pattern) in enumerate(frame.plan.patterns):
-                if not frame.status[slot] and not pattern.may_go_on(frame.states[n], ranges):  # type: ignore[arg-type]
+            for n, (slot, automaton) in enumerate(frame.plan.patterns):
+                if not frame.status[slot] and not automaton.may_go_on(frame.states[n], ranges):  # type: ignore[arg-type]
                     self._verdicts.settle([(frame, slot, -1)])
             if frame.plan.strings:
                 self._compare(frame, frame.fields[BEGUN], ranges)
@@ -133,14 +136,14 @@ class StringReader(ValueReader):
         self._trail.set(frame.fields, NAME_START, self.offset)
         if is_first:
             self._one_more(frame)
-            if not self._names_are_left(frame, "", None, [pattern.start for pattern in frame.plan.name_patterns]):
+            if not self._names_are_left(frame, "", None, frame.plan.name_starts()):
                 return False
         if not self._open(self._program.names(frame.plan), STRING, keeps=True, is_name=True):
             return False
         name = self._top
         assert name is not None
         if frame.fields[OPEN]:
-            name.states += [pattern.start for pattern in frame.plan.name_patterns]
+            name.states += frame.plan.name_starts()
         return True
 
     def name_ends(self) -> bool:

@@ -44,13 +44,13 @@ def canonical(value: Any) -> Any:
     return hashable(value)
 
 
-def significant_digits(value: Number) -> str:
-    """The decimal digits of ``value`` without the zeros at either end; "" for zero."""
-    return "".join(map(str, Decimal(value).as_tuple().digits)).strip("0")
+def digits_of(value: Number) -> tuple[bool, str]:
+    """Whether ``value`` is negative, and its decimal digits without the zeros at either end."""
+    return value < 0, "".join(map(str, Decimal(value).as_tuple().digits)).strip("0")
 
 
 def may_become(text: bytes, values: Iterable[tuple[bool, str]]) -> bool:
-    """Whether a number that begins with ``text`` can be one of ``values``: (is negative, significant digits).
+    """Whether a number that begins with ``text`` can be one of ``values``, given by ``digits_of``.
 
     Any form of the number counts, so that ``50`` and ``0.05e`` can both become 5: only digits prove anything.
     """
