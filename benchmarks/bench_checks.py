@@ -72,9 +72,9 @@ def read_vocabulary(ranks: str | None) -> Vocabulary:
 def _count_trials() -> None:
     plain = checked.refused_of
 
-    def counted(evaluator: Any, tokens: Any, ids: Any) -> list[int]:
-        _TRIED[0] += len(ids)
-        return plain(evaluator, tokens, ids)
+    def counted(evaluator: Any, tokens: Any, places: Any, **kinds: Any) -> Any:
+        _TRIED[0] += len(places)
+        return plain(evaluator, tokens, places, **kinds)
 
     checked.refused_of = counted  # type: ignore[attr-defined]
 

@@ -12,7 +12,7 @@ from constrain.grammar import CompiledGrammar, Grammar, RowState
 from constrain.grammar_spec import GrammarSpec
 from constrain.schema.contents import plain_tokens
 from constrain.schema.evaluation import Evaluator, Mode, Program
-from constrain.schema.token_table import Words, token_table, words_of
+from constrain.schema.token_table import Words, one_of, token_table, words_of
 from constrain.schema.trials import refused_of
 from constrain.vocabulary import Vocabulary
 
@@ -23,7 +23,7 @@ class CheckedCompiled(CompiledGrammar):
     def __init__(self, base: CompiledGrammar, program: Program, grammar_spec: GrammarSpec, reason: str) -> None:
         self._base, self._program = base, program
         self._grammar_spec, self._reason = grammar_spec, reason
-        token_table(base.vocabulary)  # while compiling, and not at the first step
+        token_table(base.vocabulary), plain_tokens(base.vocabulary)  # while compiling, and not at the first step
 
     @property
     def grammar_spec(self) -> GrammarSpec:
@@ -183,23 +183,30 @@ class CheckedGrammar(Grammar):
         """Which tokens of ``legal``, the text that the base takes next, are refused; None for none."""
         evaluator, table = self._evaluator, self._table
         if evaluator.is_insensitive():
-            legal = legal & table.with_quote
-            if evaluator.ignores_text():
-                return self._remembered(legal)
-        elif evaluator.mode in _STRINGS:
-            legal = self._deciding(legal)
-        elif evaluator.ignores_digits(table.longest_number):
+            return self._remembered(legal & table.with_quote) if evaluator.ignores_text() else self._tried(legal)
+        if evaluator.mode in _STRINGS and np.count_nonzero(legal) > _FEW_WORDS:
+            return self._refused_in_string(legal)
+        if evaluator.ignores_digits(table.longest_number):
             legal = legal & table.ends_number
         elif evaluator.mode not in _INSIDE:
             legal = legal & table.not_blank
         return self._tried(legal)
 
-    def _deciding(self, legal: Words) -> Words:
-        """Of ``legal``, inside a string or a name, what may decide something; trying costs more than asking if many."""
-        if np.count_nonzero(legal) <= _FEW_WORDS:
-            return legal
+    def _refused_in_string(self, legal: Words) -> Words | None:
+        """As ``_tried``, where the content may decide something, and many tokens are legal."""
         bounds = self._evaluator.content_bounds()
-        return legal if bounds is None else legal & ~plain_tokens(self._vocabulary).within(bounds)
+        if bounds is None or len(bounds.listed) > _MAX_LISTED:
+            return self._tried(legal)
+        listed = words_of([i for text in bounds.listed for i in self._table.beginnings(text)], len(legal))
+        parts = plain_tokens(self._vocabulary).alike(bounds, legal & ~listed)
+        left = legal.copy()
+        for part in parts:
+            left &= ~part
+        refused = self._tried(left)
+        for part in parts:  # one of each stands for all
+            if self._tried(one_of(part)) is not None:
+                refused = part if refused is None else refused | part
+        return refused
 
     def _remembered(self, legal: Words) -> Words | None:
         """As ``_tried``, in a string whose text means nothing: each token is tried once."""
@@ -220,12 +227,22 @@ class CheckedGrammar(Grammar):
         return refused
 
     def _tried(self, legal: Words) -> Words | None:
-        ids = self._table.sorted_ids(legal)
-        refused = refused_of(self._evaluator, self._table.tokens, ids) if ids else []
-        return words_of(refused, len(legal)) if refused else None
+        """Which tokens of ``legal`` the evaluator refuses; None for none."""
+        if self._evaluator.mode not in _STRINGS:
+            return self._refused_among(legal, quoted=True)
+        with_quote = legal & self._table.with_quote
+        refused = self._refused_among(with_quote, quoted=True)
+        others = None if self._evaluator.is_insensitive() else self._refused_among(legal & ~with_quote, quoted=False)
+        return others if refused is None else refused if others is None else refused | others
+
+    def _refused_among(self, words: Words, *, quoted: bool) -> Words | None:
+        table = self._table
+        refused = refused_of(self._evaluator, table.ordered, table.places(words), quoted=quoted)
+        return words_of(table.order[np.concatenate(refused)], len(words)) if refused else None
 
 
 _FEW_WORDS = 32
+_MAX_LISTED = 200
 _STRINGS = frozenset({Mode.IN_STRING, Mode.IN_NAME})
 _INSIDE = frozenset({Mode.IN_STRING, Mode.IN_NAME, Mode.IN_NUMBER, Mode.IN_LITERAL})
 """Where white space says something; elsewhere it says nothing."""

@@ -27,6 +27,11 @@ class PlainTokens:
         self._ids: Ids = np.array(order, dtype=np.int64)
         self._lengths: Ids = np.array([len(texts[i]) for i in order], dtype=np.int64)
         self._num_words = vocabulary.num_mask_words
+        self._all = words_of(self._ids, self._num_words)
+        self._by_length = {
+            length: words_of(self._ids[self._lengths == length], self._num_words)
+            for length in np.unique(self._lengths).tolist()
+        }
         self._codes = sorted({ord(char) for text in texts.values() for char in text})
         number_of = {code: number for number, code in enumerate(self._codes)}
         longest = len(texts[order[0]]) if order else 0
@@ -39,21 +44,27 @@ class PlainTokens:
         self._kept: weakref.WeakKeyDictionary[Automaton, dict[State, tuple[Words, Words]]]
         self._kept = weakref.WeakKeyDictionary()
 
-    def within(self, bounds: ContentBounds) -> Words:
-        """The tokens that ``bounds`` lets through, as a row of a bitmask; a part of them where that is simpler."""
-        row = self._at_most(bounds.most)
+    def alike(self, bounds: ContentBounds, words: Words) -> list[Words]:
+        """Parts of ``words``, each of tokens that are alike under ``bounds``; what is in none is for itself."""
+        row = words & self._all
         for automaton, state in bounds.undecided:
             row = row & self._after(automaton, state)[0]
+        parts = [row]
         for group in bounds.hopeful:
             hopeful = np.zeros_like(row)
             for automaton, state in group:
                 hopeful |= self._after(automaton, state)[1]
-            row = row & hopeful
-        return row
+            parts = [part for whole in parts for part in (whole & hopeful, whole & ~hopeful)]
+        if bounds.most is not None:
+            parts = [part for whole in parts for part in self._by_count(whole, bounds.most)]
+        return [part for part in parts if part.any()]
 
-    def _at_most(self, most: int | None) -> Words:
-        kept = self._ids if most is None else self._ids[self._lengths <= most]
-        return words_of(kept, self._num_words)
+    def _by_count(self, words: Words, most: int) -> list[Words]:
+        longer = [(length, row) for length, row in self._by_length.items() if length > most]
+        short = words.copy()
+        for _, row in longer:
+            short &= ~row
+        return [short, *(words & row for _, row in longer)]
 
     def _after(self, automaton: Automaton, state: State) -> tuple[Words, Words]:
         """The tokens that leave ``state`` undecided, and those that do not fail."""

@@ -157,10 +157,10 @@ def _is_idn_hostname(text: str) -> bool:
     if "idn-hostname" not in _JSONSCHEMA.checkers or text[-1:] in ("", ".", "\u3002", "\uff0e", "\uff61"):
         return False
     labels = re.split("[.\u3002\uff0e\uff61]", text)
-    if any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in text):
-        # RFC 5893, of a name as a whole.
-        if not all(unicodedata.bidirectional(label[:1] or " ") in ("L", "R", "AL") for label in labels):
-            return False
+    starts = [unicodedata.bidirectional(label[:1] or " ") for label in labels]
+    is_rightward = not any(unicodedata.bidirectional(char) in ("R", "AL", "AN") for char in text)
+    if not is_rightward and not set(starts) <= {"L", "R", "AL"}:
+        return False  # RFC 5893, of a name as a whole
     return bool(_JSONSCHEMA.conforms(text, "idn-hostname"))
 
 

@@ -2,6 +2,7 @@
 
 import re
 import weakref
+from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -20,14 +21,18 @@ _BLANKS = b" \t\r\n"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TokenTable:
-    """``rank`` [V] is the place of each id in the order of bytes; the others are rows of W words.
+    """``ordered`` has the tokens in the order of their bytes, ``order`` [V] their ids, and ``rank`` [V] the place of
+    each id there. The others are rows of W words.
 
     ``with_quote`` has the tokens that can end a string, ``ends_number`` those that can do more than go on with a number
     (by a byte that is none of a number's, or a long exponent), ``not_blank`` those that are more than white space,
-    ``stops`` the stop tokens. ``longest_number`` is the most bytes of one that goes on with a number.
+    ``stops`` the stop tokens. ``longest`` is the most bytes of one, ``longest_number`` of one that goes on
+    with a number.
     """
 
     tokens: list[bytes]
+    ordered: list[bytes]
+    order: Ids
     rank: Ids
     with_quote: Words
     ends_number: Words
@@ -35,12 +40,20 @@ class TokenTable:
     stops: Words
     stop_ids: frozenset[int]
     longest_number: int
+    longest: int
 
-    def sorted_ids(self, words: Words) -> list[int]:
-        """The ids whose bits are set, in the order of their bytes."""
-        ids = ids_of(words)
-        order: list[int] = ids[np.argsort(self.rank[ids])].tolist()
-        return order
+    def places(self, words: Words) -> Ids:
+        """Where in the order of bytes the tokens are whose bits are set, ascending."""
+        return np.sort(self.rank[ids_of(words)])
+
+    def beginnings(self, text: str) -> list[int]:
+        """The ids of all tokens that ``text`` begins with."""
+        data, found = text.encode("utf-8", "surrogatepass"), []
+        for length in range(1, min(len(data), self.longest) + 1):
+            prefix = data[:length]
+            first = bisect_left(self.ordered, prefix)
+            found += self.order[first : bisect_right(self.ordered, prefix)].tolist()
+        return found
 
 
 def ids_of(words: Words) -> Ids:
@@ -49,6 +62,14 @@ def ids_of(words: Words) -> Ids:
     bits = np.unpackbits(words[filled].view(np.uint8), bitorder="little").reshape(len(filled), 32)
     rows, columns = np.nonzero(bits)
     return filled[rows] * 32 + columns
+
+
+def one_of(words: Words) -> Words:
+    """A row in which one bit is set of those that are set in ``words``, which has some."""
+    first = int(np.argmax(words != 0))
+    row = np.zeros_like(words)
+    row[first] = words[first] & (~words[first] + np.uint32(1))
+    return row
 
 
 def words_of(ids: Any, num_words: int) -> Words:
@@ -72,19 +93,23 @@ def token_table(vocabulary: Vocabulary) -> TokenTable:
 
 def _make(vocabulary: Vocabulary) -> TokenTable:
     tokens = vocabulary.token_bytes
+    order = sorted(range(len(tokens)), key=tokens.__getitem__)
     rank = np.empty(len(tokens), dtype=np.int64)
-    rank[sorted(range(len(tokens)), key=tokens.__getitem__)] = np.arange(len(tokens))
+    rank[order] = np.arange(len(tokens))
 
     def row(ids: list[int]) -> Words:
         return words_of(ids, vocabulary.num_mask_words)
 
     return TokenTable(
         tokens=list(tokens),
+        ordered=[tokens[i] for i in order],
+        order=np.array(order, dtype=np.int64),
         rank=rank,
         with_quote=row([i for i, token in enumerate(tokens) if b'"' in token]),
         ends_number=row([i for i, token in enumerate(tokens) if not _PART_OF_NUMBER.fullmatch(token)]),
         not_blank=row([i for i, token in enumerate(tokens) if token.strip(_BLANKS)]),
         stops=row(list(vocabulary.stop_token_ids)),
         stop_ids=frozenset(vocabulary.stop_token_ids),
+        longest=max(map(len, tokens)),
         longest_number=max((len(token) for token in tokens if _PART_OF_NUMBER.fullmatch(token)), default=0),
     )

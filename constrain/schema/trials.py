@@ -1,49 +1,62 @@
 """Which of many tokens an evaluator refuses, at the cost of their distinct bytes."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 from constrain.schema.evaluation import Evaluator
+from constrain.schema.token_table import Ids
 
 
-def refused_of(evaluator: Evaluator, tokens: Sequence[bytes], ids: Sequence[int]) -> list[int]:
-    """The ids of ``ids``, given in the order of their bytes, whose tokens ``evaluator`` refuses; its state is kept.
+def refused_of(evaluator: Evaluator, tokens: Sequence[bytes], places: Ids, *, quoted: bool) -> list[Ids]:
+    """Of the tokens at ``places``, ascending, in the sorted ``tokens``: the places of those that are refused, in parts.
 
-    Tokens that begin alike share the evaluation of what they share. All are legal JSON here, so that inside a string
-    whose text means nothing to the schema, only a quote can be refused.
+    ``quoted``: the tokens have a quote, or stand outside of strings. The state of ``evaluator`` is kept. Tokens that
+    begin alike share the evaluation of what they share: they are refused together where that is refused, and taken
+    together where no content without a quote can be refused behind it. All are legal JSON here.
     """
-    refused: list[int] = []
+    refused: list[Ids] = []
     start = evaluator.mark()
-    # (length, mark, whether text decides nothing) of the prefixes that the last token shares with the next.
-    shared = [(0, start, evaluator.is_insensitive())]
-    common, dead = 0, -1
-    for index, token_id in enumerate(ids):
-        token = tokens[token_id]
-        before, common = common, 0
-        if index + 1 < len(ids):
-            common = _num_shared(token, tokens[ids[index + 1]])
-        if 0 <= dead <= before:  # a prefix of the last token that is refused by itself
-            refused.append(token_id)
-            continue
-        dead = -1
+    shared = [(0, start)]  # (length, mark) of the prefixes that the last token shares with the next
+    last, index, end = b"", 0, len(places)
+    while index < end:
+        token = tokens[places[index]]
+        following = tokens[places[index + 1]] if index + 1 < end else b""
+        before, common = _num_shared(last, token), _num_shared(token, following)
+        last = token
         while shared[-1][0] > before:
             shared.pop()
-        length, mark, is_deaf = shared[-1]
-        if is_deaf and token.find(b'"', length) < 0:
-            continue
+        length, mark = shared[-1]
         evaluator.undo(mark)
         if common > length:
-            if not evaluator.feed(token[length:common]):
-                dead = common
-                refused.append(token_id)
+            taken = evaluator.feed(token[length:common])
+            if not taken or (not quoted and evaluator.is_insensitive()):
+                evaluator.undo(mark)
+                prefix = _decided_prefix(evaluator, token, length, refusing=not taken)
+                first, index = index, int(places.searchsorted(_place_behind(tokens, prefix)))
+                if not taken:
+                    refused.append(places[first:index])
                 continue
-            length, is_deaf = common, evaluator.is_insensitive()
-            shared.append((common, evaluator.mark(), is_deaf))
-            if is_deaf and token.find(b'"', length) < 0:
-                continue
+            length = common
+            shared.append((common, evaluator.mark()))
         if length < len(token) and not evaluator.feed(token[length:]):
-            refused.append(token_id)
+            refused.append(places[index : index + 1])
+        index += 1
     evaluator.undo(start)
     return refused
+
+
+def _decided_prefix(evaluator: Evaluator, token: bytes, length: int, *, refusing: bool) -> bytes:
+    """The shortest prefix of ``token`` that is refused, or that takes it; ``length`` bytes of it have been taken."""
+    while evaluator.feed(token[length : length + 1]) and (refusing or not evaluator.is_insensitive()):
+        length += 1
+    return token[: length + 1]
+
+
+def _place_behind(tokens: Sequence[bytes], prefix: bytes) -> int:
+    """The place of the first token behind all that begin with ``prefix``."""
+    while prefix and prefix[-1] == 0xFF:
+        prefix = prefix[:-1]
+    return bisect_left(tokens, prefix[:-1] + bytes((prefix[-1] + 1,))) if prefix else len(tokens)
 
 
 def _num_shared(one: bytes, other: bytes) -> int:

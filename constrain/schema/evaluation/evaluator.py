@@ -9,13 +9,13 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from constrain.schema.evaluation.automaton import Automaton, State
-from constrain.schema.evaluation.frames import COUNT, LIMIT, NAME_START, OPEN, Frame
+from constrain.schema.evaluation.frames import BEGUN, COUNT, LIMIT, NAME_START, OPEN, Frame
 from constrain.schema.evaluation.kinds import ARRAY, OBJECT
 from constrain.schema.evaluation.network import NoAutomatonError
 from constrain.schema.evaluation.program import Program
 from constrain.schema.evaluation.scanner import Mode
 from constrain.schema.evaluation.strings import StringReader
-from constrain.schema.evaluation.values import digits_of, may_become, read_number
+from constrain.schema.evaluation.values import MAX_NUMBER_BYTES, digits_of, may_become, read_number
 from constrain.schema.matching import MatchTimeoutError
 
 
@@ -42,12 +42,17 @@ class ScanState(NamedTuple):
 
 
 class ContentBounds(NamedTuple):
-    """Content of a string that leaves each automaton of ``undecided`` so, does not fail in one at least of each group of
-    ``hopeful``, and has at most ``most`` characters, decides nothing.
+    """What is asked of the content of a string that goes on, from here to its end.
+
+    The automata of ``undecided``, and each group of ``hopeful``, in which one at least must not fail; what is compared
+    with texts, of which ``listed`` may follow; and anything that counts from ``most`` characters on. Two contents are
+    alike if they leave all of ``undecided`` so, fail in the same groups, begin none of ``listed``, and have equally many
+    characters, or at most ``most`` both.
     """
 
     undecided: tuple[tuple[Automaton, State], ...]
     hopeful: tuple[tuple[tuple[Automaton, State], ...], ...]
+    listed: tuple[str, ...]
     most: int | None
 
 
@@ -163,18 +168,17 @@ class Evaluator(StringReader):
         return not any(frame.status[slot] == 0 for slot, _ in frame.plan.digits)
 
     def content_bounds(self) -> ContentBounds | None:
-        """What content of the string or name that is open decides nothing; None where only feeding it tells."""
+        """What is asked of the content of the string or name that is open; None where only feeding it tells."""
         frame = self._top
         if frame is None or self.mode not in (Mode.IN_STRING, Mode.IN_NAME) or self.partial:
             return None
-        status, plan = frame.status, frame.plan
-        if any(not status[slot] for slot, _ in plan.strings):
-            return None
+        status, plan, begun = frame.status, frame.plan, frame.fields[BEGUN]
         undecided = [
             (automaton, state)
             for (slot, automaton), state in zip(plan.patterns, frame.states, strict=False)
             if not status[slot] and automaton is not None and state is not None
         ]
+        listed = [text for slot, texts in plan.strings if not status[slot] for text in texts]
         later = [count for count, slot in plan.limits[frame.fields[LIMIT] :] if not status[slot]]
         most = min(later) - 1 - frame.fields[COUNT] if later and frame.fields[OPEN] else None
         hopeful = []
@@ -185,13 +189,16 @@ class Evaluator(StringReader):
                 continue
             left = list(gate.sources_left(around.status))
             places = [place for _, found in left for place in found]
-            named = [(around.plan.name_patterns[n], frame.states[len(plan.patterns) + n]) for n in places]
-            if any(source.everything for source, _ in left) or any(None in pair for pair in named):
+            first, automata = len(plan.patterns), around.plan.name_patterns
+            named = [
+                (automaton, state) for n in places if (automaton := automata[n]) and (state := frame.states[first + n])
+            ]
+            if any(source.everything for source, _ in left) or len(named) < len(places):
                 continue
-            if not named:
-                return None
+            listed += [name for source, _ in left for name in source.names]
             hopeful.append(tuple(named))
-        return ContentBounds(tuple(undecided), tuple(hopeful), most)
+        rests = [] if begun is None else [text[len(begun) :] for text in listed if text.startswith(begun)]
+        return ContentBounds(tuple(undecided), tuple(hopeful), tuple(dict.fromkeys(rests)), most)
 
     def scan_state(self) -> ScanState:
         """Hashable, and small but for numbers."""

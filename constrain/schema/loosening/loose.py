@@ -13,7 +13,7 @@ from constrain.schema.load import load_graph
 from constrain.schema.loosening.dropping import drop_
 from constrain.schema.loosening.reach import listed_names
 from constrain.schema.loosening.rules import LOOSE_RULES
-from constrain.schema.loosening.widening import without_forms, without_order
+from constrain.schema.loosening.widening import widened
 from constrain.schema.normal import Normal, NormalObject, NormalSchema, normalise
 from constrain.schema.rewrite import Rewriter, Rewritten
 from constrain.schema.rules import RULES
@@ -85,8 +85,9 @@ class _Loosener(Rewriter):
         names = listed_names(self.normal, schema) if self._padded else []
         made = super().rewrite(schema)
         if isinstance(made, NormalObject):
-            made = without_order(made) if self._any_order else _padded(made, names)
-            made = without_forms(made) if self._any_form else made
+            made = made if self._any_order else _padded(made, names)
+            if self._any_order or self._any_form:
+                made = widened(made, any_order=self._any_order, any_form=self._any_form)
         return made
 
     def apply_rules(self, schema: NormalSchema) -> NormalSchema:

@@ -20,7 +20,7 @@ Loosen = Callable[[Normal, NormalObject], NormalSchema]
 
 @dataclass(frozen=True, slots=True)
 class LooseRule:
-    """``change`` takes ``keyword`` out of any schema that has it, and ``others`` with it. ``name`` stands in reports."""
+    """``change`` takes ``keyword``, with ``others``, out of any schema that has it. ``name`` stands in reports."""
 
     name: str
     keyword: str

@@ -13,25 +13,23 @@ _FORMS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipl
 _PLAIN = re.compile(r"[A-Za-z0-9_]")
 
 
-def without_order(schema: NormalObject) -> NormalObject:
-    """One subschema without what fixes the order of keys."""
-    made = schema.without("required")
-    if "properties" in made:
-        named = {f"^{_escaped(name)}$": value for name, value in made.pop("properties").items()}
-        made["patternProperties"] = {**named, **made.get("patternProperties", {})}
-    return _spelled_out(made, any_order=True)
+def widened(schema: NormalObject, *, any_order: bool, any_form: bool) -> NormalObject:
+    """One subschema without what fixes the order of keys, or the form of numbers."""
+    made = schema
+    if any_order:
+        made = made.without("required")
+        if "properties" in made:
+            named = {f"^{_escaped(name)}$": value for name, value in made.pop("properties").items()}
+            made["patternProperties"] = {**named, **made.get("patternProperties", {})}
+    if any_form:
+        made = made.without(*_FORMS)
+        if "type" in made:
+            names = [made["type"]] if isinstance(made["type"], str) else made["type"]
+            made["type"] = sorted({"number" if name == "integer" else name for name in names})
+    return _spelled_out(made, any_order, any_form)
 
 
-def without_forms(schema: NormalObject) -> NormalObject:
-    """One subschema without what fixes the form of numbers."""
-    made = schema.without(*_FORMS)
-    if "type" in made:
-        names = [made["type"]] if isinstance(made["type"], str) else made["type"]
-        made["type"] = sorted({"number" if name == "integer" else name for name in names})
-    return _spelled_out(made, any_form=True)
-
-
-def _spelled_out(schema: NormalObject, *, any_order: bool = False, any_form: bool = False) -> NormalObject:
+def _spelled_out(schema: NormalObject, any_order: bool, any_form: bool) -> NormalObject:
     """Listed values as schemas, where they can be written in another way."""
     made = NormalObject(schema.origin, schema)
     for keyword in ("const", "enum"):
