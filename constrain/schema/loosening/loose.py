@@ -100,7 +100,9 @@ class _Loosener(Rewriter):
             while isinstance(schema, NormalObject) and rule.keyword in schema:
                 place = join_pointer(schema.origin, rule.keyword)
                 loose = _LOOSE.get(rule.keyword)
-                changed = rule.change(self.normal, schema) if self._exact_rules or loose is None else None
+                # llguidance 1.9.1 takes no name at all where alternatives of closed patterns for keys come together.
+                is_exact = self._exact_rules and not (self._any_order and rule.keyword == "unevaluatedProperties")
+                changed = rule.change(self.normal, schema) if is_exact or loose is None else None
                 if changed is not None:
                     self.rules.setdefault(place, rule.name)
                 else:
