@@ -181,7 +181,11 @@ class ValueReader(Scanner):
 
         ``states`` are those of ``Plan.name_patterns`` after the same text.
         """
-        automata, status = frame.plan.name_patterns, frame.status
+        automata, status, closed = frame.plan.name_patterns, frame.status, frame.plan.closed
+        if closed is not None:
+            slots = closed.slots_without(status, begun, frame.seen, ranges)
+            if slots:
+                self._verdicts.settle([(frame, slot, -1) for slot in slots])
         for gate in frame.plan.name_gates:
             if status[gate.slot]:
                 continue

@@ -83,6 +83,7 @@ class Evaluator(StringReader):
 
     def undo(self, mark: int) -> None:
         """Take back everything since ``mark``; marks made after it are void."""
+        assert mark >= self._base, (mark, self._base)
         state = self._trail.undo(mark - self._base)
         if state is not None:
             self.mode, self._top, self.offset, self.partial, self.literal, self._verdicts.result, self._is_alive = state
@@ -124,7 +125,7 @@ class Evaluator(StringReader):
             return False
         status, plan = frame.status, frame.plan
         around = frame.parent if frame.is_name else None
-        if around is not None and any(not around.status[gate.slot] for gate in around.plan.name_gates):
+        if around is not None and around.plan.has_open_gate(around.status):
             return False
         if frame.fields[OPEN] == 0:
             return True

@@ -1,12 +1,12 @@
 """What a set of subschemas asks of one value of one kind: built once, shared by every such value."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.circuit import Reference
 from constrain.schema.evaluation.nodes import Node, Values
-from constrain.schema.evaluation.sources import NameGate, Unevaluated
+from constrain.schema.evaluation.sources import NameGate, NameTable, Unevaluated
 from constrain.schema.evaluation.values import Number
 
 
@@ -75,6 +75,7 @@ class Plan:
     presence: dict[str, int] = field(default_factory=dict)
     children: tuple[Children, ...] = ()
     names: tuple[tuple[int, Node], ...] = ()
+    closed: NameTable | None = None
     name_gates: tuple[NameGate, ...] = ()
     name_patterns: tuple[Automaton | None, ...] = ()
     # Arrays.
@@ -88,6 +89,16 @@ class Plan:
     # Numbers.
     numbers: tuple[tuple[int, Callable[[Number, bytes], bool]], ...] = ()
     digits: tuple[tuple[int, tuple[tuple[bool, str], ...]], ...] = ()
+
+    @property
+    def has_name_gates(self) -> bool:
+        """Whether some leaf allows listed names, or names by pattern, only."""
+        return self.closed is not None or bool(self.name_gates)
+
+    def has_open_gate(self, status: Sequence[int]) -> bool:
+        """Whether one of those leaves is undecided."""
+        slots = self.closed.slots if self.closed is not None else ()
+        return any(not status[slot] for slot in (*slots, *(gate.slot for gate in self.name_gates)))
 
     def name_starts(self) -> list[State | None]:
         """The states of ``name_patterns`` before a name."""

@@ -8,7 +8,7 @@ from constrain.schema.evaluation.circuit import Circuit, Reference
 from constrain.schema.evaluation.kinds import NUMBERS, STRING
 from constrain.schema.evaluation.nodes import Node, Values
 from constrain.schema.evaluation.plan import Children, Distinct, Hits, Plan
-from constrain.schema.evaluation.sources import NameGate, Source, Unevaluated
+from constrain.schema.evaluation.sources import NameGate, Source, Unevaluated, name_table
 from constrain.schema.evaluation.values import Number
 
 
@@ -90,13 +90,17 @@ class PlanBuilder:
     def _place_name_gates(self, live: set[int]) -> None:
         patterns: dict[Pattern, int] = {}
         gates = []
+        closed = []
         for slot, sources in self.gates:
-            if slot in live:
+            if slot in live and sources and all(not (s.condition or s.everything or s.patterns) for s in sources):
+                closed.append((slot, tuple(name for source in sources for name in source.names)))
+            elif slot in live:
                 places = tuple(
                     tuple(patterns.setdefault(pattern, len(patterns)) for pattern in source.patterns)
                     for source in sources
                 )
                 gates.append(NameGate(slot, sources, places))
+        self.plan.closed = name_table(closed) if closed else None
         self.plan.name_gates, self.plan.name_patterns = tuple(gates), tuple(pattern.automaton for pattern in patterns)
 
     # References of nodes.

@@ -70,6 +70,41 @@ class NameGate:
 
 
 @dataclass(frozen=True, slots=True)
+class NameTable:
+    """The gates of a plan that allow some names and nothing else, and for each name the bits of those that allow it."""
+
+    slots: tuple[int, ...]
+    names: tuple[str, ...]  # sorted
+    bits: tuple[int, ...]
+
+    def slots_without(
+        self, status: Sequence[int], text: str | None, used: Container[str], ranges: Ranges | None
+    ) -> list[int]:
+        """The undecided slots of gates without an unused name that begins so; None begins no name."""
+        left = 0
+        for number, slot in enumerate(self.slots):
+            if not status[slot]:
+                left |= 1 << number
+        at = len(self.names) if text is None else bisect_left(self.names, text)
+        while left and text is not None and at < len(self.names) and self.names[at].startswith(text):
+            name = self.names[at]
+            if left & self.bits[at] and name not in used and (ranges is None or goes_on(name, len(text), ranges)):
+                left &= ~self.bits[at]
+            at += 1
+        return [slot for number, slot in enumerate(self.slots) if left >> number & 1] if left else []
+
+
+def name_table(gates: Sequence[tuple[int, tuple[str, ...]]]) -> NameTable:
+    """The table of ``(slot, names)``."""
+    bits: dict[str, int] = {}
+    for number, (_, names) in enumerate(gates):
+        for name in names:
+            bits[name] = bits.get(name, 0) | 1 << number
+    names = tuple(sorted(bits))
+    return NameTable(tuple(slot for slot, _ in gates), names, tuple(bits[name] for name in names))
+
+
+@dataclass(frozen=True, slots=True)
 class Unevaluated:
     """One ``unevaluatedProperties`` or ``unevaluatedItems``; its leaf is false at what neither it nor a source has."""
 

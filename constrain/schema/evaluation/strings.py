@@ -38,7 +38,7 @@ class StringReader(ValueReader):
                 begun = fields[BEGUN] + text
                 trail.set(fields, BEGUN, begun)
                 self._compare(frame, begun, None)
-        if frame.is_name and frame.parent is not None and frame.parent.plan.name_gates:
+        if frame.is_name and frame.parent is not None and frame.parent.plan.has_name_gates:
             self._advance_name(frame, frame.parent, text)
         return self._verdicts.result >= 0
 
@@ -76,7 +76,9 @@ class StringReader(ValueReader):
         if begun is not None:
             if not name.plan.strings:
                 begun += text
-            listed = any(any_begins(source.names, begun, None) for gate in plan.name_gates for source in gate.sources)
+            listed = (plan.closed is not None and any_begins(plan.closed.names, begun, None)) or any(
+                any_begins(source.names, begun, None) for gate in plan.name_gates for source in gate.sources
+            )
             if not name.plan.strings:
                 self._trail.set(name.fields, BEGUN, begun if listed else None)
             begun = begun if listed else None
@@ -95,7 +97,7 @@ class StringReader(ValueReader):
             if frame.plan.strings:
                 self._compare(frame, frame.fields[BEGUN], ranges)
         parent = frame.parent
-        if frame.is_name and parent is not None and parent.fields[OPEN] and parent.plan.name_gates:
+        if frame.is_name and parent is not None and parent.fields[OPEN] and parent.plan.has_name_gates:
             states = frame.states[len(frame.plan.patterns) :]
             self._names_are_left(parent, frame.fields[BEGUN], ranges, states)
         return self._verdicts.result >= 0
