@@ -129,7 +129,9 @@ class Evaluator(StringReader):
             return False
         if frame.fields[OPEN] == 0:
             return True
-        if any(status[slot] == 0 for slot, _ in plan.patterns) or any(status[slot] == 0 for slot, _ in plan.strings):
+        if any(status[slot] == 0 for slot, _ in plan.patterns) or (
+            plan.strings is not None and not all(status[slot] for slot in plan.strings.slots)
+        ):
             return False
         within = None if num_bytes is None else frame.fields[COUNT] + num_bytes
         later = plan.limits[frame.fields[LIMIT] :]

@@ -84,7 +84,7 @@ class Plan:
     distinct: tuple[Distinct, ...] = ()
     # Strings.
     patterns: tuple[tuple[int, Automaton], ...] = ()
-    strings: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    strings: NameTable | None = None
     texts: tuple[tuple[int, Callable[[str], bool]], ...] = ()
     # Numbers.
     numbers: tuple[tuple[int, Callable[[Number, bytes], bool]], ...] = ()

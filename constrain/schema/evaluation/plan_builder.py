@@ -66,7 +66,8 @@ class PlanBuilder:
         plan.unique = tuple(slot for slot in self.unique if slot in live)
         plan.distinct = tuple(item for item in self.distinct if item.slot in live and item.has_constants)
         plan.patterns = tuple(item for item in self.patterns if item[0] in live)
-        plan.strings = tuple(item for item in self.strings if item[0] in live)
+        strings = [item for item in self.strings if item[0] in live]
+        plan.strings = name_table(strings) if strings else None
         plan.texts = tuple(item for item in self.texts if item[0] in live)
         plan.numbers = tuple(item for item in self.numbers if item[0] in live)
         plan.digits = tuple(item for item in self.digits if item[0] in live)

@@ -71,7 +71,7 @@ class NameGate:
 
 @dataclass(frozen=True, slots=True)
 class NameTable:
-    """The gates of a plan that allow some names and nothing else, and for each name the bits of those that allow it."""
+    """Leaves that allow some texts and nothing else, and for each text the bits of the leaves that allow it."""
 
     slots: tuple[int, ...]
     names: tuple[str, ...]  # sorted
@@ -80,7 +80,7 @@ class NameTable:
     def slots_without(
         self, status: Sequence[int], text: str | None, used: Container[str], ranges: Ranges | None
     ) -> list[int]:
-        """The undecided slots of gates without an unused name that begins so; None begins no name."""
+        """The undecided slots without an unused name that begins so; None begins no name."""
         left = 0
         for number, slot in enumerate(self.slots):
             if not status[slot]:
@@ -92,6 +92,12 @@ class NameTable:
                 left &= ~self.bits[at]
             at += 1
         return [slot for number, slot in enumerate(self.slots) if left >> number & 1] if left else []
+
+    def verdicts(self, status: Sequence[int], text: str) -> list[tuple[int, int]]:
+        """For each undecided slot whether it allows the whole of ``text``: 1 or -1."""
+        at = bisect_left(self.names, text)
+        bits = self.bits[at] if self.names[at : at + 1] == (text,) else 0
+        return [(slot, 1 if bits >> n & 1 else -1) for n, slot in enumerate(self.slots) if not status[slot]]
 
 
 def name_table(gates: Sequence[tuple[int, tuple[str, ...]]]) -> NameTable:
