@@ -1,6 +1,5 @@
 """Strings, the names of properties among them: what their content decides, as it comes."""
 
-
 from constrain.schema.evaluation.characters import Ranges
 from constrain.schema.evaluation.containers import ValueReader
 from constrain.schema.evaluation.frames import (
