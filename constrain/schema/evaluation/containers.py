@@ -186,7 +186,7 @@ class ValueReader(Scanner):
             slots = closed.slots_without(status, begun, frame.seen, ranges)
             if slots:
                 self._verdicts.settle([(frame, slot, -1) for slot in slots])
-        for gate in frame.plan.name_gates:
+        for gate in frame.plan.open_gates:
             if status[gate.slot]:
                 continue
             for source, places in gate.sources_left(status):

@@ -125,13 +125,11 @@ class Evaluator(StringReader):
             return False
         status, plan = frame.status, frame.plan
         around = frame.parent if frame.is_name else None
-        if around is not None and around.plan.has_open_gate(around.status):
+        if around is not None and any(not around.status[gate.slot] for gate in around.plan.name_gates):
             return False
         if frame.fields[OPEN] == 0:
             return True
-        if any(status[slot] == 0 for slot, _ in plan.patterns) or (
-            plan.strings is not None and not all(status[slot] for slot in plan.strings.slots)
-        ):
+        if any(status[slot] == 0 for slot, _ in plan.patterns) or any(status[slot] == 0 for slot, _ in plan.strings):
             return False
         within = None if num_bytes is None else frame.fields[COUNT] + num_bytes
         later = plan.limits[frame.fields[LIMIT] :]

@@ -1,6 +1,6 @@
 """What a set of subschemas asks of one value of one kind: built once, shared by every such value."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from constrain.schema.evaluation.automaton import Automaton, State
@@ -75,8 +75,9 @@ class Plan:
     presence: dict[str, int] = field(default_factory=dict)
     children: tuple[Children, ...] = ()
     names: tuple[tuple[int, Node], ...] = ()
-    closed: NameTable | None = None
     name_gates: tuple[NameGate, ...] = ()
+    closed: NameTable | None = None  # of those that list names and ask nothing else
+    open_gates: tuple[NameGate, ...] = ()  # the others
     name_patterns: tuple[Automaton | None, ...] = ()
     # Arrays.
     hits: tuple[Hits, ...] = ()
@@ -84,21 +85,12 @@ class Plan:
     distinct: tuple[Distinct, ...] = ()
     # Strings.
     patterns: tuple[tuple[int, Automaton], ...] = ()
-    strings: NameTable | None = None
+    strings: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    constants_table: NameTable | None = None  # of the same
     texts: tuple[tuple[int, Callable[[str], bool]], ...] = ()
     # Numbers.
     numbers: tuple[tuple[int, Callable[[Number, bytes], bool]], ...] = ()
     digits: tuple[tuple[int, tuple[tuple[bool, str], ...]], ...] = ()
-
-    @property
-    def has_name_gates(self) -> bool:
-        """Whether some leaf allows listed names, or names by pattern, only."""
-        return self.closed is not None or bool(self.name_gates)
-
-    def has_open_gate(self, status: Sequence[int]) -> bool:
-        """Whether one of those leaves is undecided."""
-        slots = self.closed.slots if self.closed is not None else ()
-        return any(not status[slot] for slot in (*slots, *(gate.slot for gate in self.name_gates)))
 
     def name_starts(self) -> list[State | None]:
         """The states of ``name_patterns`` before a name."""

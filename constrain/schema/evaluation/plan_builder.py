@@ -66,8 +66,8 @@ class PlanBuilder:
         plan.unique = tuple(slot for slot in self.unique if slot in live)
         plan.distinct = tuple(item for item in self.distinct if item.slot in live and item.has_constants)
         plan.patterns = tuple(item for item in self.patterns if item[0] in live)
-        strings = [item for item in self.strings if item[0] in live]
-        plan.strings = name_table(strings) if strings else None
+        plan.strings = tuple(item for item in self.strings if item[0] in live)
+        plan.constants_table = name_table(plan.strings) if plan.strings else None
         plan.texts = tuple(item for item in self.texts if item[0] in live)
         plan.numbers = tuple(item for item in self.numbers if item[0] in live)
         plan.digits = tuple(item for item in self.digits if item[0] in live)
@@ -89,20 +89,20 @@ class PlanBuilder:
         return live
 
     def _place_name_gates(self, live: set[int]) -> None:
+        plan = self.plan
         patterns: dict[Pattern, int] = {}
         gates = []
-        closed = []
         for slot, sources in self.gates:
-            if slot in live and sources and all(not (s.condition or s.everything or s.patterns) for s in sources):
-                closed.append((slot, tuple(name for source in sources for name in source.names)))
-            elif slot in live:
+            if slot in live:
                 places = tuple(
                     tuple(patterns.setdefault(pattern, len(patterns)) for pattern in source.patterns)
                     for source in sources
                 )
                 gates.append(NameGate(slot, sources, places))
-        self.plan.closed = name_table(closed) if closed else None
-        self.plan.name_gates, self.plan.name_patterns = tuple(gates), tuple(pattern.automaton for pattern in patterns)
+        plan.name_gates, plan.name_patterns = tuple(gates), tuple(pattern.automaton for pattern in patterns)
+        closed = [gate for gate in gates if gate.lists_names_only]
+        plan.closed = name_table([(gate.slot, gate.listed) for gate in closed]) if closed else None
+        plan.open_gates = tuple(gate for gate in gates if not gate.lists_names_only)
 
     # References of nodes.
 

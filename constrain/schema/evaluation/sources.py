@@ -62,6 +62,16 @@ class NameGate:
     sources: tuple[Source, ...]
     places: tuple[tuple[int, ...], ...]  # for each source, where its patterns stand in Plan.name_patterns
 
+    @property
+    def lists_names_only(self) -> bool:
+        """Whether no condition and no pattern plays a part."""
+        return not any(source.condition or source.everything or source.patterns for source in self.sources)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The names of all sources."""
+        return tuple(name for source in self.sources for name in source.names)
+
     def sources_left(self, status: Sequence[int]) -> Iterator[tuple[Source, tuple[int, ...]]]:
         """Those whose condition may hold, with the places of their patterns."""
         for source, places in zip(self.sources, self.places, strict=True):

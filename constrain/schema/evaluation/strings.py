@@ -36,7 +36,7 @@ class StringReader(ValueReader):
                 begun = fields[BEGUN] + text
                 trail.set(fields, BEGUN, begun)
                 self._compare(frame, begun, None)
-        if frame.is_name and frame.parent is not None and frame.parent.plan.has_name_gates:
+        if frame.is_name and frame.parent is not None and frame.parent.plan.name_gates:
             self._advance_name(frame, frame.parent, text)
         return self._verdicts.result >= 0
 
@@ -52,9 +52,9 @@ class StringReader(ValueReader):
 
     def _compare(self, frame: Frame, begun: str, ranges: Ranges | None) -> None:
         """Refuse constants that do not begin so."""
-        strings = frame.plan.strings
-        if strings is not None:
-            slots = strings.slots_without(frame.status, begun, (), ranges)
+        constants = frame.plan.constants_table
+        if constants is not None:
+            slots = constants.slots_without(frame.status, begun, (), ranges)
             if slots:
                 self._verdicts.settle([(frame, slot, -1) for slot in slots])
         for around, slot, values in self._constants(frame.parent):
@@ -77,7 +77,7 @@ class StringReader(ValueReader):
             if not name.plan.strings:
                 begun += text
             listed = (plan.closed is not None and any_begins(plan.closed.names, begun, None)) or any(
-                any_begins(source.names, begun, None) for gate in plan.name_gates for source in gate.sources
+                any_begins(source.names, begun, None) for gate in plan.open_gates for source in gate.sources
             )
             if not name.plan.strings:
                 self._trail.set(name.fields, BEGUN, begun if listed else None)
@@ -97,7 +97,7 @@ class StringReader(ValueReader):
             if frame.plan.strings:
                 self._compare(frame, frame.fields[BEGUN], ranges)
         parent = frame.parent
-        if frame.is_name and parent is not None and parent.fields[OPEN] and parent.plan.has_name_gates:
+        if frame.is_name and parent is not None and parent.fields[OPEN] and parent.plan.name_gates:
             states = frame.states[len(frame.plan.patterns) :]
             self._names_are_left(parent, frame.fields[BEGUN], ranges, states)
         return self._verdicts.result >= 0
@@ -119,8 +119,8 @@ class StringReader(ValueReader):
             if not status[slot]:
                 state = frame.states[n]
                 todo.append((frame, slot, 1 if state is not None and state.accepts else -1))
-        if plan.strings is not None:
-            todo += [(frame, slot, value) for slot, value in plan.strings.verdicts(status, frame.fields[BEGUN])]
+        if plan.constants_table is not None:
+            todo += [(frame, slot, value) for slot, value in plan.constants_table.verdicts(status, frame.fields[BEGUN])]
         self._verdicts.settle(todo)
         for slot, test in plan.texts:
             if frame.fields[OPEN] and not status[slot]:

@@ -260,3 +260,17 @@ def test_a_number_alone_can_end_without_being_ended():
     assert evaluator.feed(b"1") and not evaluator.can_end()
     assert evaluator.feed(b"2") and evaluator.can_end() and not evaluator.is_complete
     assert evaluator.feed(b" ") and evaluator.can_end() and evaluator.is_complete
+
+
+def test_one_program_serves_many_texts_at_once():
+    program = compile_program({"items": {"oneOf": [CLOSED, {"enum": ["a", "b"]}]}, "uniqueItems": True})
+    one, other = Evaluator(program), Evaluator(program)
+    assert one.feed(b'["a",') and other.feed(b'[{"na') and one.feed(b'"') and other.feed(b'me":1},"a",')
+    assert not one.feed(b"a") and other.feed(b'"b"]') and other.can_end()
+
+
+def test_subschemas_may_nest_as_deep_as_the_loader_takes_them():
+    nested = {"type": "integer"}
+    for _ in range(95):
+        nested = {"allOf": [nested]}
+    assert Evaluator(compile_program(nested)).feed(b"3") and not Evaluator(compile_program(nested)).feed(b'"')
