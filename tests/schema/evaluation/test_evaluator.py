@@ -165,7 +165,6 @@ def test_draft_4_reads_integers_by_their_form():
         ({"$ref": "#"}, {}, InvalidSchemaError, "in a circle"),
         ({"$schema": "https://example.com/meta"}, {}, InvalidSchemaError, "dialect"),
         ({"pattern": "(?<=a*)b"}, {}, UnsupportedGrammarError, "at /pattern"),
-        ({"properties": {"a": {"format": "no-such"}}}, {"assert_formats": True}, UnsupportedGrammarError, "/a/format"),
         ({"dependencies": {"a": ["b"]}}, {}, UnsupportedGrammarError, "dependentRequired"),
         ({"items": {"items": {}}}, {"limits": SchemaLimits(max_depth=1)}, LimitExceededError, "max_depth"),
     ],
@@ -173,6 +172,11 @@ def test_draft_4_reads_integers_by_their_form():
 def test_what_cannot_be_judged_is_refused_by_name(schema, options, error, words):
     with pytest.raises(error, match=words):
         compile_program(schema, **options)
+
+
+def test_an_asserted_format_without_a_checker_is_refused_by_name():
+    with pytest.raises(UnsupportedGrammarError, match="at /properties/a/format"):
+        compile_program({"properties": {"a": {"format": "no-such"}}}, assert_formats=True)
 
 
 def test_a_long_chain_of_references_is_refused_by_name():
