@@ -280,3 +280,10 @@ def test_subschemas_may_nest_as_deep_as_the_loader_takes_them():
     for _ in range(95):
         nested = {"allOf": [nested]}
     assert Evaluator(compile_program(nested)).feed(b"3") and not Evaluator(compile_program(nested)).feed(b'"')
+
+
+def test_a_branch_that_fails_twice_at_once_evaluates_nothing():
+    null = {"type": "null"}
+    branch = {"properties": {"a": null}, "patternProperties": {"^a": null}}
+    evaluator = Evaluator(compile_program({"anyOf": [branch, True], "unevaluatedProperties": False}))
+    assert evaluator.feed(b'{"a":') and not evaluator.feed(b"1")
