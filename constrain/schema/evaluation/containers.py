@@ -5,6 +5,7 @@ from typing import Any
 from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.characters import Ranges
 from constrain.schema.evaluation.frames import (
+    CLAUSES,
     COUNT,
     LATE,
     LIMIT,
@@ -20,7 +21,7 @@ from constrain.schema.evaluation.kinds import ARRAY, EVERY_KIND, OBJECT, STRING
 from constrain.schema.evaluation.nodes import Values
 from constrain.schema.evaluation.program import HIT, Program, Spec, Waiter
 from constrain.schema.evaluation.scanner import MAX_DEPTH, Mode, Scanner
-from constrain.schema.evaluation.sources import Clause
+from constrain.schema.evaluation.sources import Clause, clause_status
 from constrain.schema.evaluation.verdicts import Pending, Verdicts
 
 
@@ -119,8 +120,11 @@ class ValueReader(Scanner):
             status, plan = frame.status, frame.plan
             self._verdicts.settle([(frame, slot, value) for slot, value in plan.at_close if not status[slot]])
             for unevaluated in plan.unevaluated:
-                if not status[unevaluated.slot]:
-                    self._verdicts.settle([(frame, unevaluated.slot, 1)])
+                slot = unevaluated.slot
+                if not status[slot]:
+                    clauses = (clause for asking, clause in frame.fields[CLAUSES] if asking == slot)
+                    holds = all(clause_status(clause, status) > 0 for clause in clauses)
+                    self._verdicts.settle([(frame, slot, 1 if holds else -1)])
 
     def comma(self) -> bool:
         frame = self._top
@@ -181,8 +185,12 @@ class ValueReader(Scanner):
 
         ``states`` are those of ``Plan.name_patterns`` after the same text.
         """
-        automata, status = frame.plan.name_patterns, frame.status
-        for gate in frame.plan.name_gates:
+        automata, status, closed = frame.plan.name_patterns, frame.status, frame.plan.closed
+        if closed is not None:
+            slots = closed.slots_without(status, begun, frame.seen, ranges)
+            if slots:
+                self._verdicts.settle([(frame, slot, -1) for slot in slots])
+        for gate in frame.plan.open_gates:
             if status[gate.slot]:
                 continue
             for source, places in gate.sources_left(status):

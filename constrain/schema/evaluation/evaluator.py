@@ -99,6 +99,7 @@ class Evaluator(StringReader):
 
     def undo(self, mark: int) -> None:
         """Take back everything since ``mark``; marks made after it are void."""
+        assert mark >= self._base, (mark, self._base)
         state = self._trail.undo(mark - self._base)
         if state is not None:
             self.mode, self._top, self.offset, self.partial, self.literal, self._verdicts.result, self._is_alive = state

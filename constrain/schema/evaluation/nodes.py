@@ -174,18 +174,20 @@ class NodeTable:
         """What an ``enum`` of ``options`` asks."""
         found = Values()
         literals = {True: TRUE, False: FALSE, None: NULL}
+        strings: set[str] = set()
+        numbers: set[Number] = set()
         for option in options:
             if isinstance(option, bool) or option is None:
                 found.literals |= 1 << literals[option]
             elif isinstance(option, str):
-                found.strings += (option,)
+                strings.add(option)
             elif isinstance(option, list):
                 found.containers.append((ARRAY, self._array(option, pointer)))
             elif isinstance(option, dict):
                 found.containers.append((OBJECT, self._object(option, pointer)))
             else:
-                found.numbers |= {canonical(option)}
-        found.strings = tuple(sorted(set(found.strings)))
+                numbers.add(canonical(option))
+        found.strings, found.numbers = tuple(sorted(strings)), frozenset(numbers)
         return found
 
     def _constant(self, value: Any, pointer: str) -> Node:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.circuit import Reference
 from constrain.schema.evaluation.nodes import Node, Values
-from constrain.schema.evaluation.sources import NameGate, Unevaluated
+from constrain.schema.evaluation.sources import NameGate, NameTable, Unevaluated
 from constrain.schema.evaluation.values import Number
 
 
@@ -76,6 +76,8 @@ class Plan:
     children: tuple[Children, ...] = ()
     names: tuple[tuple[int, Node], ...] = ()
     name_gates: tuple[NameGate, ...] = ()
+    closed: NameTable | None = None  # of those that list names and ask nothing else
+    open_gates: tuple[NameGate, ...] = ()  # the others
     name_patterns: tuple[Automaton | None, ...] = ()
     # Arrays.
     hits: tuple[Hits, ...] = ()
@@ -84,6 +86,7 @@ class Plan:
     # Strings.
     patterns: tuple[tuple[int, Automaton], ...] = ()
     strings: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    constants_table: NameTable | None = None  # of the same
     texts: tuple[tuple[int, Callable[[str], bool]], ...] = ()
     # Numbers.
     numbers: tuple[tuple[int, Callable[[Number, bytes], bool]], ...] = ()

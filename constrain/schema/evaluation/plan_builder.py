@@ -8,7 +8,7 @@ from constrain.schema.evaluation.circuit import Circuit, Reference
 from constrain.schema.evaluation.kinds import NUMBERS, STRING
 from constrain.schema.evaluation.nodes import Node, Values
 from constrain.schema.evaluation.plan import Children, Distinct, Hits, Plan
-from constrain.schema.evaluation.sources import NameGate, Source, Unevaluated
+from constrain.schema.evaluation.sources import NameGate, Source, Unevaluated, name_table
 from constrain.schema.evaluation.values import Number
 
 
@@ -67,6 +67,7 @@ class PlanBuilder:
         plan.distinct = tuple(item for item in self.distinct if item.slot in live and item.has_constants)
         plan.patterns = tuple(item for item in self.patterns if item[0] in live)
         plan.strings = tuple(item for item in self.strings if item[0] in live)
+        plan.constants_table = name_table(plan.strings) if plan.strings else None
         plan.texts = tuple(item for item in self.texts if item[0] in live)
         plan.numbers = tuple(item for item in self.numbers if item[0] in live)
         plan.digits = tuple(item for item in self.digits if item[0] in live)
@@ -88,6 +89,7 @@ class PlanBuilder:
         return live
 
     def _place_name_gates(self, live: set[int]) -> None:
+        plan = self.plan
         patterns: dict[Pattern, int] = {}
         gates = []
         for slot, sources in self.gates:
@@ -97,7 +99,10 @@ class PlanBuilder:
                     for source in sources
                 )
                 gates.append(NameGate(slot, sources, places))
-        self.plan.name_gates, self.plan.name_patterns = tuple(gates), tuple(pattern.automaton for pattern in patterns)
+        plan.name_gates, plan.name_patterns = tuple(gates), tuple(pattern.automaton for pattern in patterns)
+        closed = [gate for gate in gates if gate.lists_names_only]
+        plan.closed = name_table([(gate.slot, gate.listed) for gate in closed]) if closed else None
+        plan.open_gates = tuple(gate for gate in gates if not gate.lists_names_only)
 
     # References of nodes.
 

@@ -19,7 +19,9 @@ CHILD, HIT, UNEVALUATED, ROOT = range(4)
 """Who waits for the verdict of an entry: the leaf of the properties or items it is one of, a count of matches, an
 unevaluated keyword, or the whole text."""
 
-_MAX_KEPT = 20_000
+_MAX_PLANS = 20_000
+_MAX_NAMES = 1_000
+"""How many plans, and how many names of each, are kept for the next text; others are made again."""
 
 Waiter = tuple[int, int, int, Clause]
 """(one of the above, slot, counter or -1, when it is evaluated otherwise)."""
@@ -75,7 +77,7 @@ class Program:
         plan = self._plans.get(key)
         if plan is None:
             plan = build_plan(kind, entries)
-            if len(self._plans) < _MAX_KEPT:
+            if len(self._plans) < _MAX_PLANS:
                 plan = self._plans.setdefault(key, plan)
         return plan
 
@@ -87,7 +89,7 @@ class Program:
             spec = _member(plan, name)
             if not spec.entries and not spec.doomed and not spec.clauses:
                 spec = self.empty
-            if len(kept.members) < _MAX_KEPT:
+            if len(kept.members) < _MAX_NAMES:
                 kept.members[name] = spec
         return spec
 
@@ -108,7 +110,7 @@ class Program:
             first += [source.num_items for item in plan.unevaluated for source in item.sources]
             kept.num_first = max(first, default=0)
             kept.items = [_item(plan, index) for index in range(kept.num_first + 1)]
-            if len(self._kept) < _MAX_KEPT:
+            if len(self._kept) < _MAX_PLANS:
                 self._kept[id(plan)] = kept
         return kept
 

@@ -62,11 +62,62 @@ class NameGate:
     sources: tuple[Source, ...]
     places: tuple[tuple[int, ...], ...]  # for each source, where its patterns stand in Plan.name_patterns
 
+    @property
+    def lists_names_only(self) -> bool:
+        """Whether no condition and no pattern plays a part."""
+        return not any(source.condition or source.everything or source.patterns for source in self.sources)
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The names of all sources."""
+        return tuple(name for source in self.sources for name in source.names)
+
     def sources_left(self, status: Sequence[int]) -> Iterator[tuple[Source, tuple[int, ...]]]:
         """Those whose condition may hold, with the places of their patterns."""
         for source, places in zip(self.sources, self.places, strict=True):
             if conjunction_status(source.condition, status) >= 0:
                 yield source, places
+
+
+@dataclass(frozen=True, slots=True)
+class NameTable:
+    """Leaves that allow some texts and nothing else, and for each text the bits of the leaves that allow it."""
+
+    slots: tuple[int, ...]
+    names: tuple[str, ...]  # sorted
+    bits: tuple[int, ...]
+
+    def slots_without(
+        self, status: Sequence[int], text: str | None, used: Container[str], ranges: Ranges | None
+    ) -> list[int]:
+        """The undecided slots without an unused name that begins so; None begins no name."""
+        left = 0
+        for number, slot in enumerate(self.slots):
+            if not status[slot]:
+                left |= 1 << number
+        at = len(self.names) if text is None else bisect_left(self.names, text)
+        while left and text is not None and at < len(self.names) and self.names[at].startswith(text):
+            name = self.names[at]
+            if left & self.bits[at] and name not in used and (ranges is None or goes_on(name, len(text), ranges)):
+                left &= ~self.bits[at]
+            at += 1
+        return [slot for number, slot in enumerate(self.slots) if left >> number & 1] if left else []
+
+    def verdicts(self, status: Sequence[int], text: str) -> list[tuple[int, int]]:
+        """For each undecided slot whether it allows the whole of ``text``: 1 or -1."""
+        at = bisect_left(self.names, text)
+        bits = self.bits[at] if self.names[at : at + 1] == (text,) else 0
+        return [(slot, 1 if bits >> n & 1 else -1) for n, slot in enumerate(self.slots) if not status[slot]]
+
+
+def name_table(gates: Sequence[tuple[int, tuple[str, ...]]]) -> NameTable:
+    """The table of ``(slot, names)``."""
+    bits: dict[str, int] = {}
+    for number, (_, names) in enumerate(gates):
+        for name in names:
+            bits[name] = bits.get(name, 0) | 1 << number
+    names = tuple(sorted(bits))
+    return NameTable(tuple(slot for slot, _ in gates), names, tuple(bits[name] for name in names))
 
 
 @dataclass(frozen=True, slots=True)

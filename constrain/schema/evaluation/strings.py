@@ -1,7 +1,5 @@
 """Strings, the names of properties among them: what their content decides, as it comes."""
 
-from bisect import bisect_left
-
 from constrain.schema.evaluation.characters import Ranges
 from constrain.schema.evaluation.containers import ValueReader
 from constrain.schema.evaluation.frames import (
@@ -54,9 +52,11 @@ class StringReader(ValueReader):
 
     def _compare(self, frame: Frame, begun: str, ranges: Ranges | None) -> None:
         """Refuse constants that do not begin so."""
-        for slot, strings in frame.plan.strings:
-            if not frame.status[slot] and not any_begins(strings, begun, ranges):
-                self._verdicts.settle([(frame, slot, -1)])
+        constants = frame.plan.constants_table
+        if constants is not None:
+            slots = constants.slots_without(frame.status, begun, (), ranges)
+            if slots:
+                self._verdicts.settle([(frame, slot, -1) for slot in slots])
         for around, slot, values in self._constants(frame.parent):
             if not any_begins(values.strings, begun, ranges, around.seen):
                 self._verdicts.settle([(around, slot, -1)])
@@ -76,7 +76,9 @@ class StringReader(ValueReader):
         if begun is not None:
             if not name.plan.strings:
                 begun += text
-            listed = any(any_begins(source.names, begun, None) for gate in plan.name_gates for source in gate.sources)
+            listed = (plan.closed is not None and any_begins(plan.closed.names, begun, None)) or any(
+                any_begins(source.names, begun, None) for gate in plan.open_gates for source in gate.sources
+            )
             if not name.plan.strings:
                 self._trail.set(name.fields, BEGUN, begun if listed else None)
             begun = begun if listed else None
@@ -117,11 +119,8 @@ class StringReader(ValueReader):
             if not status[slot]:
                 state = frame.states[n]
                 todo.append((frame, slot, 1 if state is not None and state.accepts else -1))
-        begun = frame.fields[BEGUN]
-        for slot, strings in plan.strings:
-            if not status[slot]:
-                at = bisect_left(strings, begun)
-                todo.append((frame, slot, 1 if strings[at : at + 1] == (begun,) else -1))
+        if plan.constants_table is not None:
+            todo += [(frame, slot, value) for slot, value in plan.constants_table.verdicts(status, frame.fields[BEGUN])]
         self._verdicts.settle(todo)
         for slot, test in plan.texts:
             if frame.fields[OPEN] and not status[slot]:

@@ -28,34 +28,38 @@ class Verdicts:
 
     def settle(self, todo: list[Pending]) -> None:
         """Decide slots, and all that follows from them."""
-        changes = self.trail.changes
         asking: dict[Frame, None] = {}
-        while todo:
-            frame, slot, value = todo.pop()
-            status = frame.status
-            if status[slot]:
+        while todo or asking:
+            if todo:
+                self._settle_one(*todo.pop(), todo, asking)
                 continue
-            changes.append((status, slot, 0))
-            status[slot] = value
-            plan = frame.plan
-            for parent in plan.parents[slot]:
-                if not status[parent]:
-                    verdict = self._combine(frame, plan.operations[parent], parent, value)
-                    if verdict:
-                        todo.append((frame, parent, verdict))
-            entries = plan.entries_at[slot]
-            if entries:
-                changes.append((frame.fields, OPEN, frame.fields[OPEN]))
-                frame.fields[OPEN] -= len(entries)
-                for entry in entries:
-                    self.tell(frame, entry, value, todo)
-            if frame.fields[CLAUSES]:
-                asking[frame] = None
-            while asking and not todo:
-                frame = asking.popitem()[0]
-                for slot, clause in frame.fields[CLAUSES]:
-                    if not frame.status[slot] and clause_status(clause, frame.status) < 0:
-                        todo.append((frame, slot, -1))
+            frame = asking.popitem()[0]
+            for slot, clause in frame.fields[CLAUSES]:
+                if not frame.status[slot] and clause_status(clause, frame.status) < 0:
+                    todo.append((frame, slot, -1))
+
+    def _settle_one(self, frame: Frame, slot: int, value: int, todo: list[Pending], asking: dict[Frame, None]) -> None:
+        """Set one status; ``todo`` takes what follows, ``asking`` the frame if its clauses must be looked at."""
+        status = frame.status
+        if status[slot]:
+            return
+        changes = self.trail.changes
+        changes.append((status, slot, 0))
+        status[slot] = value
+        plan = frame.plan
+        for parent in plan.parents[slot]:
+            if not status[parent]:
+                verdict = self._combine(frame, plan.operations[parent], parent, value)
+                if verdict:
+                    todo.append((frame, parent, verdict))
+        entries = plan.entries_at[slot]
+        if entries:
+            changes.append((frame.fields, OPEN, frame.fields[OPEN]))
+            frame.fields[OPEN] -= len(entries)
+            for entry in entries:
+                self.tell(frame, entry, value, todo)
+        if frame.fields[CLAUSES]:
+            asking[frame] = None
 
     def _combine(self, frame: Frame, operation: int, slot: int, value: int) -> int:
         """The status of ``slot`` after one of its inputs has become ``value``."""

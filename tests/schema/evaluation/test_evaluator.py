@@ -165,7 +165,6 @@ def test_draft_4_reads_integers_by_their_form():
         ({"$ref": "#"}, {}, InvalidSchemaError, "in a circle"),
         ({"$schema": "https://example.com/meta"}, {}, InvalidSchemaError, "dialect"),
         ({"pattern": "(?<=a*)b"}, {}, UnsupportedGrammarError, "at /pattern"),
-        ({"properties": {"a": {"format": "no-such"}}}, {"assert_formats": True}, UnsupportedGrammarError, "/a/format"),
         ({"dependencies": {"a": ["b"]}}, {}, UnsupportedGrammarError, "dependentRequired"),
         ({"items": {"items": {}}}, {"limits": SchemaLimits(max_depth=1)}, LimitExceededError, "max_depth"),
     ],
@@ -173,6 +172,11 @@ def test_draft_4_reads_integers_by_their_form():
 def test_what_cannot_be_judged_is_refused_by_name(schema, options, error, words):
     with pytest.raises(error, match=words):
         compile_program(schema, **options)
+
+
+def test_an_asserted_format_without_a_checker_is_refused_by_name():
+    with pytest.raises(UnsupportedGrammarError, match="at /properties/a/format"):
+        compile_program({"properties": {"a": {"format": "no-such"}}}, assert_formats=True)
 
 
 def test_a_long_chain_of_references_is_refused_by_name():
@@ -260,3 +264,26 @@ def test_a_number_alone_can_end_without_being_ended():
     assert evaluator.feed(b"1") and not evaluator.can_end()
     assert evaluator.feed(b"2") and evaluator.can_end() and not evaluator.is_complete
     assert evaluator.feed(b" ") and evaluator.can_end() and evaluator.is_complete
+
+
+def test_one_program_serves_many_texts_at_once():
+    program = compile_program(
+        {"items": {"anyOf": [{"type": "object", **CLOSED}, {"enum": ["a", "b"]}]}, "uniqueItems": True}
+    )
+    one, other = Evaluator(program), Evaluator(program)
+    assert one.feed(b'["a",') and other.feed(b'[{"na') and one.feed(b'"') and other.feed(b'me":1},"a",')
+    assert not one.feed(b'a"') and other.feed(b'"b"]') and other.can_end()
+
+
+def test_subschemas_may_nest_as_deep_as_the_loader_takes_them():
+    nested = {"type": "integer"}
+    for _ in range(95):
+        nested = {"allOf": [nested]}
+    assert Evaluator(compile_program(nested)).feed(b"3") and not Evaluator(compile_program(nested)).feed(b'"')
+
+
+def test_a_branch_that_fails_twice_at_once_evaluates_nothing():
+    null = {"type": "null"}
+    branch = {"properties": {"a": null}, "patternProperties": {"^a": null}}
+    evaluator = Evaluator(compile_program({"anyOf": [branch, True], "unevaluatedProperties": False}))
+    assert evaluator.feed(b'{"a":') and not evaluator.feed(b"1")
