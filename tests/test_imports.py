@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compiler": {"errors", "backend", "grammar", "grammar_spec"},
     "bitmask": {"errors", "vocabulary"},
     "source": {"errors"},
-    "schema": {"errors", "grammar_spec", "grammar"},
+    "schema": {"errors", "vocabulary", "regex", "grammar_spec", "grammar"},
     "reasoning": {"errors", "vocabulary", "grammar_spec", "grammar", "bitmask"},
     "tools": {"errors", "grammar_spec", "schema", "tags", "vocabulary"},
     "sampling": {"errors"},

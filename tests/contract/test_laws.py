@@ -36,6 +36,8 @@ _NESTED = {
     "$ref": "#/$defs/cell",
 }  # fmt: skip
 
+_ONE_OF = {"oneOf": [{"const": 1}, {"maximum": 9}]}
+
 
 def _schema(schema: object, whitespace: str = "flexible") -> GrammarSpec:
     return GrammarSpec("json_schema", json.dumps(schema), JsonForm(whitespace, 3))  # type: ignore[arg-type]
@@ -69,6 +71,24 @@ SPECS = {
         }),
         JsonForm("flexible", 2, "free"),
     ),
+    "checked-items": _schema({
+        "type": "array",
+        "items": {"type": ["string", "integer", "boolean", "array"]},
+        "contains": {"const": "ab"},
+        "uniqueItems": True,
+        "maxItems": 4,
+    }),
+    "checked-object": _schema({
+        "type": "object",
+        "properties": {"a": {"type": "string", "not": {"pattern": "b"}}, "n": _ONE_OF},
+        "propertyNames": {"not": {"const": "tru"}},
+        "dependentRequired": {"a": ["n"]},
+        "minProperties": 2,
+    }, "canonical"),
+    "checked-wide": GrammarSpec("json_schema", json.dumps(_NESTED), JsonForm("flexible", 2, "free", "any", "any")),
+    "checked-text": _schema({
+        "type": "array", "items": {"type": "string"}, "contains": {"type": "string"}, "minContains": 2,
+    }),
     "pattern": _schema({"type": "string", "pattern": "^[ab]{2,3}é?$"}),
     "regex": regex("(?:ab|日本?|é)*[a-c]{1,3}"),
     "regex-forced": regex("aab(?:c|d)aab"),
