@@ -118,8 +118,8 @@ def test_open_values_are_counted_in_tokens() -> None:
     tokens = [b"{", b'"', b"a", b'":', b" ", b"[", b"1", b",", b'"', b"x"]
     ids = [VOCABULARY.token_bytes.index(token) for token in tokens]
     assert grammar.accept(ids) == len(ids)
-    assert grammar.open_values() == [8, 5, 1, 0]
-    grammar.rollback(len(ids) - grammar.open_values()[1])
+    assert grammar.value_starts() == [0, 1, 5, 8]
+    grammar.rollback(len(ids) - grammar.value_starts()[-2])
     assert grammar.accept(ids[5:]) == len(ids) - 5
 
 
