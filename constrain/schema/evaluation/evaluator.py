@@ -45,7 +45,7 @@ class ContentBounds(NamedTuple):
     """What is asked of the content of a string that goes on, from here to its end.
 
     The automata of ``undecided``, and each group of ``hopeful``, in which one at least must not fail; what is compared
-    with texts, of which ``listed`` may follow; and anything that counts from ``most`` characters on. Two contents are
+    with texts, of which ``listed`` may follow; and anything that counts, from ``most`` characters on. Two contents are
     alike if they leave all of ``undecided`` so, fail in the same groups, begin none of ``listed``, and have equally
     many characters, or at most ``most`` both.
     """

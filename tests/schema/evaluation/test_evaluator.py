@@ -174,9 +174,11 @@ def test_what_cannot_be_judged_is_refused_by_name(schema, options, error, words)
         compile_program(schema, **options)
 
 
-def test_an_asserted_format_without_a_checker_is_refused_by_name():
+def test_an_asserted_format_without_a_checker_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr("constrain.schema.evaluation.formats.checker_of", lambda name: None)
     with pytest.raises(UnsupportedGrammarError, match="at /properties/a/format"):
-        compile_program({"properties": {"a": {"format": "no-such"}}}, assert_formats=True)
+        compile_program({"properties": {"a": {"format": "iri"}}}, assert_formats=True)
+    compile_program({"properties": {"a": {"format": "no-such"}}}, assert_formats=True)  # it says nothing in any draft
 
 
 def test_a_long_chain_of_references_is_refused_by_name():
