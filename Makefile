@@ -11,7 +11,7 @@ export OMP_NUM_THREADS ?= 1
 SUITE ?= ../shared/data/json-schema-test-suite
 SCHEMAS ?= ../shared/data/schemabench
 
-.PHONY: demo test check lint type slow conformance bench vocabularies clean
+.PHONY: demo test check lint type slow conformance bench backends vocabularies clean
 
 demo: $(READY)
 	$(BIN)/python examples/extract.py
@@ -42,6 +42,11 @@ bench: $(READY)
 	$(BIN)/python benchmarks/bench_engine.py
 	$(BIN)/python benchmarks/bench_processor.py
 	$(BIN)/python benchmarks/bench_backends.py --schemas $(SCHEMAS)
+
+# The backends behind extras: their tests skip where the libraries are absent.
+backends: $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[outlines,lm-format-enforcer]'
+	$(BIN)/python -m pytest tests/contract tests/backends -k 'outlines or enforcer or extra'
 
 # The vocabularies of other families and what reads them: tests that need them skip where they are absent.
 vocabularies: $(READY)
