@@ -14,7 +14,7 @@ SCHEMAS ?= ../shared/data/schemabench
 # Tests on all cores, four at most: each worker loads torch and the model.
 WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
 
-.PHONY: demo test check lint type slow conformance bench vocabularies clean
+.PHONY: demo test check lint type slow conformance bench backends vocabularies clean
 
 demo: $(READY)
 	$(BIN)/python examples/extract.py
@@ -46,6 +46,11 @@ bench: $(READY)
 	$(BIN)/python benchmarks/bench_engine.py
 	$(BIN)/python benchmarks/bench_processor.py
 	$(BIN)/python benchmarks/bench_backends.py --schemas $(SCHEMAS)
+
+# The backends behind extras: their tests skip where the libraries are absent.
+backends: $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[outlines,lm-format-enforcer]'
+	$(BIN)/python -m pytest tests/contract tests/backends -k 'outlines or enforcer or extra'
 
 # The vocabularies of other families and what reads them: tests that need them skip where they are absent.
 vocabularies: $(READY)

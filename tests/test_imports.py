@@ -87,6 +87,8 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
 HOMES = {
     "xgrammar": {"backends/xgrammar.py"},
     "llguidance": {"backends/llguidance.py"},
+    "outlines_core": {"backends/outlines.py"},
+    "lmformatenforcer": {"backends/lm_format_enforcer.py"},
     "transformers": {"hf/"},
     "triton": {"sampling/ops/", "spec/ops/"},
     "jsonschema": {"schema/"},
@@ -160,7 +162,8 @@ def test_no_backend_imports_another() -> None:
 def test_importing_constrain_loads_nothing_heavy() -> None:
     code = (
         "import sys, constrain, constrain.backends, constrain.schema, constrain.sampling, constrain.reasoning;"
-        "print([m for m in ('xgrammar', 'llguidance', 'transformers', 'triton') if m in sys.modules])"
+        "print([m for m in ('xgrammar', 'llguidance', 'outlines_core', 'lmformatenforcer', 'transformers', 'triton')"
+        " if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

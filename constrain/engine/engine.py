@@ -48,7 +48,8 @@ class Engine:
     vocabulary:
         Of the source's model; ``VocabularyError`` where its width is not that of the logits.
     backend:
-        A name (``"auto"``, ``"llguidance"``, ``"xgrammar"``, ``"trie"``) or a backend for ``vocabulary``.
+        A name (``"auto"``, ``"llguidance"``, ``"xgrammar"``, ``"trie"``; with extras ``"outlines"`` and
+        ``"lm-format-enforcer"``) or a backend for ``vocabulary``.
     max_batch_size:
         Requests in one forward pass, B; more wait.
     processors:

@@ -132,6 +132,9 @@ BACKENDS = [
     *(["trie"] if find_spec("constrain.backends.trie") else []),
 ]
 
+# Behind extras: what a backend is called, and the library that it needs.
+EXTRAS = {"outlines": "outlines_core", "lm-format-enforcer": "lmformatenforcer"}
+
 Maker = Callable[[GrammarSpec, Vocabulary], Grammar | None]
 
 
@@ -175,6 +178,9 @@ for _name in _WRAPPED:
     MAKERS[f"thinking-{_name}"] = _thinking_before(_name, _OPEN, "<think>")
     MAKERS[f"optional-{_name}"] = _thinking_before(_name, _OPTIONAL, "")
 THINKS_FIRST = {f"{kind}-{_name}" for kind in ("thinking", "optional") for _name in _WRAPPED}
+# Without their libraries they would only skip, hundreds of times; one test says so instead.
+MAKERS |= {name: _of_backend(name) for name, library in EXTRAS.items() if find_spec(library)}
+_FOR_EXTRAS = ("regex", "array")
 # A wrapper sees tokens and no spec: with a real vocabulary, whose every token is tried, these are enough.
 _FOR_WRAPPERS = ("nested", "strings", "regex", "choice")
 
@@ -200,6 +206,8 @@ def grammar(make: Maker, grammar_spec: GrammarSpec, vocabulary: Vocabulary, requ
     params = request.node.callspec.params
     if params["make"] in THINKS_FIRST and vocabulary.size > 1000 and params["grammar_spec"] not in _FOR_WRAPPERS:
         pytest.skip("wrappers meet the other specs on the tiny vocabulary")
+    if params["make"] in EXTRAS and vocabulary.size > 1000 and params["grammar_spec"] not in _FOR_EXTRAS:
+        pytest.skip("extras meet the other specs on the tiny vocabulary")
     made = make(grammar_spec, vocabulary)
     if made is None:
         pytest.skip("not enforced by this backend")
@@ -241,6 +249,13 @@ def random_walk(grammar: Grammar, vocabulary: Vocabulary, rng: random.Random, le
         assert grammar.accept([token]) == 1, token
         tokens.append(token)
     return tokens
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_extras_are_under_the_laws_where_they_are_installed(name: str) -> None:
+    if find_spec(EXTRAS[name]) is None:
+        pytest.skip(f"{EXTRAS[name]} is not installed: `make backends`, or pip install 'constrain-lm[{name}]'")
+    assert name in MAKERS
 
 
 def test_a_bit_is_set_iff_the_token_is_valid(grammar: Grammar, vocabulary: Vocabulary, walk: list[int]) -> None:
