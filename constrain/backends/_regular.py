@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from constrain.backends._byte_regex import byte_regex, has_more_states
 from constrain.backends._json_regex import json_regex
-from constrain.backends._json_schema import ordered_places, read_schema
+from constrain.backends._json_schema import read_schema, unwritten_forms
 from constrain.backends._string_regex import literal
 from constrain.errors import InvalidGrammarError, InvalidInputError, Unsupported
 from constrain.grammar_spec import GrammarSpec, JsonForm
@@ -31,7 +31,7 @@ def regular_expression(grammar_spec: GrammarSpec, max_states: int) -> tuple[Node
     if grammar_spec.kind == "json_schema":
         schema = read_schema(grammar_spec)
         node, found = json_regex(schema, grammar_spec.form or JsonForm())
-        unsupported = (*found, *ordered_places(grammar_spec, schema))
+        unsupported = (*found, *unwritten_forms(grammar_spec, schema))
         if node is None or unsupported:
             return None, tuple(schema.at_home(item) for item in unsupported)
     elif grammar_spec.kind == "choice":
