@@ -10,7 +10,7 @@ from constrain.errors import InvalidInputError
 from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops.block import verify_by_block
 from constrain.spec.ops.compare import verify_by_drawing
-from constrain.spec.ops.rejection import verify_by_rejection
+from constrain.spec.ops.rejection import num_counters, verify_by_rejection
 from constrain.spec.synthetic import conditional_rates, verify_synthetically
 
 Rule = Literal["draw", "rejection", "block", "synthetic"]
@@ -25,7 +25,7 @@ class Verified:
 
 
 class RejectionSampler:
-    """Verifies drafts on rows that passed the one pipeline, the same for verified, bonus and plain rows.
+    """Verifies drafts on rows that passed the one pipeline, the same for all. For one stream at a time.
 
     rule:
         ``"draw"``: a draft token is accepted where it equals the token that the pipeline has drawn in its row. Greedy
@@ -43,6 +43,7 @@ class RejectionSampler:
         if (rule == "synthetic") != (synthetic_rates is not None):
             raise InvalidInputError("synthetic_rates go with rule='synthetic', and it with them")
         self.rule: Rule = rule
+        self._counters: torch.Tensor | None = None
         self._conditional = torch.tensor(conditional_rates(synthetic_rates or ()), dtype=torch.float64)
 
     @property
@@ -78,9 +79,16 @@ class RejectionSampler:
             drawn = self._given("drawn", drawn)
             rates = self._conditional.to(drawn.device)
             return Verified(*verify_synthetically(rates, drawn, metadata, seeds, output_indices))
+        logits = self._given("logits", logits)
         verify = verify_by_rejection if self.rule == "rejection" else verify_by_block
         tokens, num_accepted = verify(
-            self._given("logits", logits), draft, metadata, seeds, output_indices, draft_is_logits=draft_is_logits
+            logits,
+            draft,
+            metadata,
+            seeds,
+            output_indices,
+            draft_is_logits=draft_is_logits,
+            counters=self._zeros(metadata, logits.device),
         )
         if greedy is None:
             return Verified(tokens, num_accepted)
@@ -88,6 +96,15 @@ class RejectionSampler:
         return Verified(
             torch.where(greedy[:, None], plain_tokens, tokens), torch.where(greedy, plain_accepted, num_accepted)
         )
+
+    def _zeros(self, metadata: SpecDecodeMetadata, device: torch.device) -> torch.Tensor | None:
+        """The counters of the kernels, which leave them at zero: making them anew would be a launch for each call."""
+        if device.type != "cuda":
+            return None
+        size = num_counters(metadata)
+        if self._counters is None or len(self._counters) < size or self._counters.device != device:
+            self._counters = torch.zeros(2 * size, dtype=torch.int32, device=device)
+        return self._counters
 
     def _given(self, name: str, value: torch.Tensor | None) -> torch.Tensor:
         if value is None:

@@ -88,6 +88,7 @@ def block_choose_kernel(  # type: ignore[no-untyped-def]
     totals_ptr,  # [2, N]
     scales_ptr,  # [N]
     sums_ptr,  # [N, num_blocks]
+    row_tickets_ptr,  # [N] int32, set to zeros
     tokens_ptr,  # [B, max_drafts + 1] int64, out
     num_accepted_ptr,  # [B] int64, out
     vocab_size,
@@ -117,7 +118,7 @@ def block_choose_kernel(  # type: ignore[no-untyped-def]
             sums = tl.load(sums_ptr + row * num_blocks + every, mask=known, other=0.0).to(tl.float64)
             rest = tl.sum(sums, axis=0) / tl.load(totals_ptr + row)
             chance = tl.where(scale >= 1, scale, rest / (rest + 1 - scale))
-        u = uniform53(seed, first_index + length - 1, tl.full((), _ACCEPT, tl.int64))
+        u = uniform53(seed, first_index + length - 1, tl.full((), _ACCEPT, tl.int32))
         place = tl.where(u < chance, length, place)
     row = first_row + place
     has_draft = place < num_drafts
@@ -159,3 +160,6 @@ def block_choose_kernel(  # type: ignore[no-untyped-def]
         tokens_ptr + request * (max_drafts + 1), num_accepted_ptr + request, draft_ids_ptr + first_draft, place, token,
         max_drafts, WIDTH,
     )  # fmt: skip
+    # As they were found, for the next call.
+    rows = tl.arange(0, WIDTH)
+    tl.store(row_tickets_ptr + first_row + rows, 0, mask=rows <= num_drafts)

@@ -7,29 +7,24 @@ import triton.language as tl
 @triton.jit
 def uniform53(seed, index, purpose):  # type: ignore[no-untyped-def]
     """``constrain.sampling.uniform.uniforms`` for one row: Philox4x32-10, 53 bits, float64 in [0, 1)."""
-    low = tl.full((), 0xFFFFFFFF, tl.uint64)
-    m0 = tl.full((), 0xD2511F53, tl.uint64)
-    m1 = tl.full((), 0xCD9E8D57, tl.uint64)
-    w0 = tl.full((), 0x9E3779B9, tl.uint64)
-    w1 = tl.full((), 0xBB67AE85, tl.uint64)
-    index = index.to(tl.uint64)
-    seed = seed.to(tl.uint64)
-    c0 = index & low
-    c1 = index >> 32
-    c2 = tl.full((), 0, tl.uint64) + purpose.to(tl.uint64)
-    c3 = tl.full((), 0, tl.uint64)
-    k0 = seed & low
-    k1 = seed >> 32
+    c0 = (index & 0xFFFFFFFF).to(tl.uint32)
+    c1 = ((index >> 32) & 0xFFFFFFFF).to(tl.uint32)
+    c2 = purpose.to(tl.uint32)
+    c3 = tl.full((), 0, tl.uint32)
+    k0 = (seed & 0xFFFFFFFF).to(tl.uint32)
+    k1 = ((seed >> 32) & 0xFFFFFFFF).to(tl.uint32)
+    m0 = tl.full((), 0xD2511F53, tl.uint32)
+    m1 = tl.full((), 0xCD9E8D57, tl.uint32)
+    w0 = tl.full((), 0x9E3779B9, tl.uint32)
+    w1 = tl.full((), 0xBB67AE85, tl.uint32)
     for _ in tl.static_range(10):
-        product0 = c0 * m0
-        product1 = c2 * m1
-        c0 = (product1 >> 32) ^ c1 ^ k0
-        c1 = product1 & low
-        c2 = (product0 >> 32) ^ c3 ^ k1
-        c3 = product0 & low
-        k0 = (k0 + w0) & low
-        k1 = (k1 + w1) & low
-    return ((c0 << 21) | (c1 >> 11)).to(tl.float64) * 1.1102230246251565e-16  # 2**-53
+        high0, low0 = tl.umulhi(m0, c0), m0 * c0
+        high1, low1 = tl.umulhi(m1, c2), m1 * c2
+        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
+        k0 += w0
+        k1 += w1
+    bits53 = (c0.to(tl.int64) << 21) | (c1.to(tl.int64) >> 11)
+    return bits53.to(tl.float64) * 1.1102230246251565e-16  # 2**-53
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -60,6 +55,18 @@ def residual_weights(  # type: ignore[no-untyped-def]
         y = tl.load(draft_row + offsets, mask=live, other=float("-inf")).to(tl.float32)
         q = tl.where(y == float("-inf"), 0.0, tl.exp(y - draft_maximum)) / draft_total
     return tl.maximum(scale * weights - q * total, 0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def row_total(base, num_blocks, NUM_BLOCKS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """(maximum, sum of weights) of a row from those of its blocks, which other programs have just written."""
+    blocks = tl.arange(0, NUM_BLOCKS)
+    known = blocks < num_blocks
+    maxima = tl.load(base + blocks, mask=known, other=float("-inf"), cache_modifier=".cg")
+    sums = tl.load(base + num_blocks + blocks, mask=known, other=0.0, cache_modifier=".cg")
+    maximum = tl.max(maxima, axis=0)
+    finite = tl.where(maximum == float("-inf"), 0.0, maximum)
+    return maximum, tl.sum((sums * tl.exp(maxima - finite)).to(tl.float64), axis=0)
 
 
 @triton.jit  # type: ignore[untyped-decorator]

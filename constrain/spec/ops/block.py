@@ -19,6 +19,7 @@ def verify_by_block(
     output_indices: torch.Tensor,  # [B] int64, of the first row of each request
     *,
     draft_is_logits: bool = False,
+    counters: torch.Tensor | None = None,  # [>= num_counters(metadata)] int32 zeros on the GPU, left as zeros
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(tokens [B, K + 1] with -1 behind the last, accepted draft tokens [B]), int64 both, as ``verify_by_rejection``.
 
@@ -26,12 +27,13 @@ def verify_by_block(
     s_i = min(1, s_{i-1} * p / q of draft token i), length i passes where u_i < h_i: h_K = s_K, else
     h_i = r / (r + 1 - s_i) for r the sum of (s_i * p - q)+ behind i tokens, 1 where s_i = 1. The longest that passes is
     accepted, 0 if none; the token behind is drawn from (s_i * p - q)+, or from the bonus row behind a whole draft. On
-    average at least as many tokens are accepted as by the textbook rule. The draft must have been drawn under the
-    request's grammar: this rule has no right answer for one that was cut.
+    average at least as many tokens are accepted as by the textbook rule. A draft may be cut for what
+    its tokens are only behind one that the target forbids, which stays.
     """
     check_verified(logits, draft, metadata, seeds, output_indices)
-    run = _verify_triton if logits.is_cuda else _verify_torch
-    return run(logits, draft, metadata, seeds, output_indices, draft_is_logits)
+    if logits.is_cuda:
+        return _verify_triton(logits, draft, metadata, seeds, output_indices, draft_is_logits, counters)
+    return _verify_torch(logits, draft, metadata, seeds, output_indices, draft_is_logits)
 
 
 def _verify_torch(
@@ -76,6 +78,7 @@ def _verify_triton(
     seeds: torch.Tensor,
     output_indices: torch.Tensor,
     draft_is_logits: bool,
+    counters: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     from constrain.spec.ops import _block_kernel as kernels
     from constrain.spec.ops._rejection_kernel import BLOCK, RECOVER_BLOCKS, RECOVER_WARPS
@@ -85,7 +88,7 @@ def _verify_triton(
     num_accepted = torch.empty(batch, dtype=torch.int64, device=device)
     if not batch:
         return tokens, num_accepted
-    stats = launch_row_stats(logits, draft, metadata, seeds, output_indices, draft_is_logits, verdict=False)
+    stats = launch_row_stats(logits, draft, metadata, seeds, output_indices, draft_is_logits, counters, verdict=False)
     draft = logits if draft is None else draft
     scales = torch.empty(num_rows, dtype=torch.float64, device=device)
     sums = torch.empty(num_rows, stats.num_blocks, dtype=torch.float32, device=device)
@@ -102,8 +105,9 @@ def _verify_triton(
     choose: Any = kernels.block_choose_kernel
     choose[(batch,)](
         logits, logits.stride(0), draft, draft.stride(0), metadata.draft_token_ids, metadata.num_drafts,
-        metadata.cu_num_drafts, seeds, output_indices, stats.maxima, stats.totals, scales, sums, tokens, num_accepted,
-        vocab_size, num_rows, stats.num_blocks, metadata.max_drafts, DRAFT_KIND=stats.draft_kind, BLOCK=BLOCK,
-        NUM_BLOCKS=power_of_two(stats.num_blocks), WIDTH=power_of_two(metadata.max_drafts + 1), num_warps=8,
+        metadata.cu_num_drafts, seeds, output_indices, stats.maxima, stats.totals, scales, sums, stats.row_tickets,
+        tokens, num_accepted, vocab_size, num_rows, stats.num_blocks, metadata.max_drafts,
+        DRAFT_KIND=stats.draft_kind, BLOCK=BLOCK, NUM_BLOCKS=power_of_two(stats.num_blocks),
+        WIDTH=power_of_two(metadata.max_drafts + 1), num_warps=8,
     )  # fmt: skip
     return tokens, num_accepted

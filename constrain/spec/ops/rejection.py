@@ -20,6 +20,7 @@ def verify_by_rejection(
     output_indices: torch.Tensor,  # [B] int64, of the first row of each request
     *,
     draft_is_logits: bool = False,
+    counters: torch.Tensor | None = None,  # [>= num_counters(metadata)] int32 zeros on the GPU, left as zeros
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """(tokens [B, K + 1] with -1 behind the last, accepted draft tokens [B]), int64 both.
 
@@ -30,8 +31,9 @@ def verify_by_rejection(
     truncation. No token with a logit of -inf is given; a reached row without any other gives -1.
     """
     check_verified(logits, draft, metadata, seeds, output_indices)
-    run = _verify_triton if logits.is_cuda else _verify_torch
-    return run(logits, draft, metadata, seeds, output_indices, draft_is_logits)
+    if logits.is_cuda:
+        return _verify_triton(logits, draft, metadata, seeds, output_indices, draft_is_logits, counters)
+    return _verify_torch(logits, draft, metadata, seeds, output_indices, draft_is_logits)
 
 
 def check_verified(
@@ -99,6 +101,7 @@ def _verify_triton(
     seeds: torch.Tensor,
     output_indices: torch.Tensor,
     draft_is_logits: bool,
+    counters: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     from constrain.spec.ops import _rejection_kernel as kernels
 
@@ -107,16 +110,16 @@ def _verify_triton(
     num_accepted = torch.empty(batch, dtype=torch.int64, device=device)
     if not batch:
         return tokens, num_accepted
-    stats = launch_row_stats(logits, draft, metadata, seeds, output_indices, draft_is_logits, verdict=True)
+    stats = launch_row_stats(logits, draft, metadata, seeds, output_indices, draft_is_logits, counters, verdict=True)
+    num_chunks = -(-stats.num_blocks // kernels.RECOVER_BLOCKS) if stats.draft_kind else 1
+    sums = torch.empty(batch if stats.draft_kind else 0, stats.num_blocks, dtype=torch.float32, device=device)
     draft = logits if draft is None else draft
-    sums = torch.empty(batch, stats.num_blocks, dtype=torch.float32, device=device)
     recover: Any = kernels.recover_kernel
-    num_chunks = -(-stats.num_blocks // kernels.RECOVER_BLOCKS)
     recover[(batch * num_chunks,)](
         logits, logits.stride(0), draft, draft.stride(0), metadata.draft_token_ids, metadata.num_drafts,
-        metadata.cu_num_drafts, seeds, output_indices, stats.maxima, stats.totals, stats.refused, sums, stats.tickets,
-        tokens, num_accepted, logits.shape[1], metadata.num_rows, num_chunks, stats.num_blocks, max_drafts,
-        DRAFT_KIND=stats.draft_kind, TILE=kernels.RECOVER_BLOCKS, BLOCK=kernels.BLOCK,
+        metadata.cu_num_drafts, seeds, output_indices, stats.blocks, stats.maxima, stats.totals, stats.row_tickets,
+        stats.refused, stats.tickets, sums, tokens, num_accepted, logits.shape[1], metadata.num_rows, num_chunks,
+        stats.num_blocks, max_drafts, DRAFT_KIND=stats.draft_kind, TILE=kernels.RECOVER_BLOCKS, BLOCK=kernels.BLOCK,
         NUM_BLOCKS=power_of_two(stats.num_blocks), WIDTH=power_of_two(max_drafts + 1),
         num_warps=kernels.RECOVER_WARPS,
     )  # fmt: skip
@@ -129,10 +132,12 @@ class RowStats:
 
     draft_kind: int
     num_blocks: int
+    blocks: torch.Tensor  # [N, 2 or 4, num_blocks] float32
     maxima: torch.Tensor  # [2, N] float32
     totals: torch.Tensor  # [2, N] float64
     ratios: torch.Tensor  # [N] float64, written without ``verdict``
-    refused: torch.Tensor  # [B] int32, written with ``verdict``
+    row_tickets: torch.Tensor  # [N] int32, to be set to zeros
+    refused: torch.Tensor  # [B] int32, written with ``verdict``, to be set to zeros
     tickets: torch.Tensor  # [B] int32, zeros
 
 
@@ -143,6 +148,7 @@ def launch_row_stats(
     seeds: torch.Tensor,
     output_indices: torch.Tensor,
     draft_is_logits: bool,
+    counters: torch.Tensor | None,
     *,
     verdict: bool,
 ) -> RowStats:
@@ -150,30 +156,40 @@ def launch_row_stats(
     from constrain.spec.ops import _rejection_kernel as kernels
 
     batch, num_rows, vocab_size, device = len(metadata), metadata.num_rows, logits.shape[1], logits.device
-    chunk = kernels.STATS_BLOCKS * kernels.BLOCK
-    num_chunks = -(-vocab_size // chunk)
-    zeros = torch.zeros(num_rows + 2 * batch, dtype=torch.int32, device=device)
-    row_tickets, tickets, refused = torch.split(zeros, [num_rows, batch, batch])
+    num_blocks = -(-vocab_size // kernels.BLOCK)
+    num_chunks = -(-num_blocks // kernels.STATS_BLOCKS)
+    if counters is None:
+        counters = torch.zeros(num_counters(metadata), dtype=torch.int32, device=device)
+    row_tickets, tickets, refused, _ = torch.split(
+        counters, [num_rows, batch, batch, len(counters) - num_counters(metadata)]
+    )
+    kind = 0 if draft is None else 2 if draft_is_logits else 1
     result = RowStats(
-        draft_kind=0 if draft is None else 2 if draft_is_logits else 1,
-        num_blocks=-(-vocab_size // kernels.BLOCK),
+        draft_kind=kind,
+        num_blocks=num_blocks,
+        blocks=torch.empty(num_rows, 4 if kind == 2 else 2, num_blocks, dtype=torch.float32, device=device),
         maxima=torch.empty(2, num_rows, dtype=torch.float32, device=device),
         totals=torch.empty(2, num_rows, dtype=torch.float64, device=device),
         ratios=torch.empty(num_rows, dtype=torch.float64, device=device),
+        row_tickets=row_tickets,
         refused=refused,
         tickets=tickets,
     )
-    partial = torch.empty(num_rows, 4, num_chunks, dtype=torch.float32, device=device)
     draft = logits if draft is None else draft
     kernel: Any = kernels.row_stats_kernel
     kernel[(num_rows * num_chunks,)](
         logits, logits.stride(0), draft, draft.stride(0), metadata.draft_token_ids, metadata.num_drafts,
-        metadata.cu_num_drafts, metadata.rows_by_position, metadata.row_requests, seeds, output_indices, partial,
-        result.maxima, result.totals, result.ratios, row_tickets, refused, vocab_size, num_rows, num_chunks,
-        metadata.max_drafts, DRAFT_KIND=result.draft_kind, VERDICT=verdict, CHUNK=chunk,
-        NUM_CHUNKS=power_of_two(num_chunks), num_warps=kernels.STATS_WARPS,
+        metadata.cu_num_drafts, metadata.rows_by_position, metadata.row_requests, seeds, output_indices, result.blocks,
+        result.maxima, result.totals, result.ratios, row_tickets, refused, vocab_size, num_rows, num_chunks, num_blocks,
+        metadata.max_drafts, DRAFT_KIND=kind, VERDICT=verdict, TILE=kernels.STATS_BLOCKS, BLOCK=kernels.BLOCK,
+        NUM_BLOCKS=power_of_two(num_blocks), num_warps=kernels.STATS_WARPS,
     )  # fmt: skip
     return result
+
+
+def num_counters(metadata: SpecDecodeMetadata) -> int:
+    """How many int32 zeros the kernels of a step use; they leave zeros, so that the next step can use them again."""
+    return metadata.num_rows + 2 * len(metadata)
 
 
 def power_of_two(number: int) -> int:

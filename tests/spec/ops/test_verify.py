@@ -11,7 +11,9 @@ import torch
 from constrain.errors import InvalidInputError
 from constrain.sampling.uniform import Purpose
 from constrain.spec.metadata import SpecDecodeMetadata
+from constrain.spec.noise import gumbel_noise
 from constrain.spec.ops import block, padded, rejection
+from constrain.spec.ops.compare import verify_by_drawing
 from constrain.spec.ops.uniform import uniforms_like
 from tests.spec.ops.oracle import Case, check, make_case
 
@@ -175,7 +177,9 @@ def critical(degrees: int, z: float = 3.72) -> float:
     return degrees * (1 - 2 / (9 * degrees) + z * (2 / (9 * degrees)) ** 0.5) ** 3
 
 
-@pytest.mark.parametrize("kind", ["draw", "certain-draw", "rejection", "certain-rejection", "block", "certain-block"])
+@pytest.mark.parametrize(
+    "kind", ["draw", "gumbel", "certain-draw", "rejection", "certain-rejection", "block", "certain-block"]
+)
 def test_a_million_verified_tokens_have_the_joint_distribution_of_the_target(kind: str) -> None:
     """Two draft tokens and one more, each row's distribution depending on the token before it; what a step leaves out
     is drawn from the target, as later steps would."""
@@ -189,21 +193,27 @@ def test_a_million_verified_tokens_have_the_joint_distribution_of_the_target(kin
     first = torch.multinomial(models[0][:1].expand(n, -1), 1, generator=generator)
     second = torch.multinomial(models[1][first[:, 0]], 1, generator=generator)
     drafts = torch.cat([first, second], dim=1)
+    if rule == "gumbel":
+        noise = torch.stack([gumbel_noise(range(n), [9 + place] * n, width) for place in range(3)], dim=1)
+        first = (models[0][0].log() + noise[:, 0]).argmax(dim=1)
+        drafts = torch.stack([first, (models[1][first].log() + noise[:, 1]).argmax(dim=1)], dim=1)
     before = torch.cat([torch.zeros(n, 1, dtype=torch.int64), drafts], dim=1)
     logits = torch.stack([target[place][before[:, place]] for place in range(3)], dim=1).reshape(3 * n, width)
     q = torch.stack([models[place][before[:, place]] for place in range(2)], dim=1).reshape(2 * n, width)
     metadata = SpecDecodeMetadata.make(np.full(n, 2), drafts.flatten().numpy())
     seeds, indices = torch.arange(n), torch.full((n,), 9)
-    if rule == "draw":
-        from constrain.spec.ops.compare import verify_by_drawing
-
+    if rule == "gumbel":
+        drawn = (logits.view(n, 3, width) + noise).argmax(dim=2).flatten()
+        tokens, num_accepted = verify_by_drawing(drawn, metadata)
+        assert num_accepted.double().mean() > 1.0, "a shared noise makes most drafts agree"
+    elif rule == "draw":
         places = indices[:, None] + torch.arange(3)
         u = uniforms_like(seeds[:, None].expand(n, 3), places, Purpose.DRAW).flatten()
         tokens, num_accepted = verify_by_drawing(padded.draw_from_weights(logits.double().exp(), u), metadata)
     else:
         draft = None if kind.startswith("certain") else q
         tokens, num_accepted = run(RULES[rule]._verify_torch, Case(logits, draft, False, metadata, seeds, indices))
-    assert (num_accepted + 1).sum() > (1_000_000 if not kind.startswith("certain") and rule != "draw" else 500_000)
+    assert (num_accepted + 1).sum() > (1_000_000 if rule in RULES and not kind.startswith("certain") else 500_000)
     full = tokens.clone()
     for place in range(1, 3):
         more = torch.multinomial(torch.softmax(target[place], dim=1)[full[:, place - 1]], 1, generator=generator)
