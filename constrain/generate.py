@@ -9,6 +9,9 @@ from constrain.errors import ConstrainError, InvalidInputError
 from constrain.inputs import ManyOptions, Message, Prompt, cached_backend, is_one_prompt, make_request, prepare
 from constrain.result import GenerationResult
 from constrain.sampling.params import SamplingFields, SamplingParams
+from constrain.spec.draft import Proposer
+from constrain.spec.length import DraftLength
+from constrain.spec.rejection_sampler import RejectionSampler
 from constrain.vocabulary import Vocabulary
 
 
@@ -22,6 +25,9 @@ def generate(
     vocabulary: Vocabulary | None = None,
     backend: str | Backend = "auto",
     timeout_s: float | None = None,
+    proposer: str | Proposer | None = None,
+    draft_length: int | DraftLength = 5,
+    rule: str | RejectionSampler = "draw",
     **sampling: Unpack[SamplingFields],
 ) -> GenerationResult: ...
 
@@ -38,6 +44,9 @@ def generate(
     backend: str | Backend = "auto",
     max_batch_size: int = 32,
     timeout_s: float | None = None,
+    proposer: str | Proposer | None = None,
+    draft_length: int | DraftLength = 5,
+    rule: str | RejectionSampler = "draw",
     **sampling: Unpack[SamplingFields],
 ) -> list[GenerationResult]: ...
 
@@ -53,6 +62,9 @@ def generate(
     backend: str | Backend = "auto",
     max_batch_size: int = 32,
     timeout_s: float | None = None,
+    proposer: str | Proposer | None = None,
+    draft_length: int | DraftLength = 5,
+    rule: str | RejectionSampler = "draw",
     **sampling: Unpack[SamplingFields],
 ) -> GenerationResult | list[GenerationResult]:
     """Generate under a constraint: one result for one prompt, a list in the same order for several.
@@ -72,6 +84,9 @@ def generate(
         Of the transformers model; loaded from where the model came from if not given.
     timeout_s:
         Seconds for each request, after which it ends with ``finish_reason="deadline"``.
+    proposer, draft_length, rule:
+        Speculative decoding, as :class:`~constrain.Engine` takes it: ``proposer="forced+ngram"`` drafts what the
+        constraint forces and what stood in the text before, and saves forward passes. The tokens are the same.
     **sampling:
         The fields of :class:`~constrain.sampling.SamplingParams`: ``temperature``, ``max_tokens``, ...
 
@@ -91,6 +106,9 @@ def generate(
         backend=backend,
         max_batch_size=max_batch_size,
         timeout_s=timeout_s,
+        proposer=proposer,
+        draft_length=draft_length,
+        rule=rule,
         **sampling,
     )
 
@@ -104,6 +122,8 @@ def generate_until(
     tokenizer, vocabulary = given.pop("tokenizer", None), given.pop("vocabulary", None)
     backend, max_batch_size = given.pop("backend", "auto"), given.pop("max_batch_size", 32)
     timeout_s: float | None = given.pop("timeout_s", None)
+    proposer, draft_length = given.pop("proposer", None), given.pop("draft_length", 5)
+    rule: str | RejectionSampler = given.pop("rule", "draw")
     is_one = is_one_prompt(prompt)
     prompts: list[Prompt] = [prompt] if is_one else list(prompt)
     constraints = None if constraints is None else list(constraints)
@@ -122,6 +142,9 @@ def generate_until(
         vocabulary,
         backend=cached_backend(backend, vocabulary),
         max_batch_size=max(1, min(max_batch_size, num_results)),
+        proposer=proposer,
+        draft_length=draft_length,
+        rule=rule,
     ) as engine:
         place_of: dict[int, int] = {}
         for index, (each, wanted) in enumerate(zip(prompts, asked, strict=True)):

@@ -11,6 +11,9 @@ from constrain.errors import ConstrainError, InvalidGrammarError, InvalidInputEr
 from constrain.request import Request
 from constrain.sampling.params import SamplingFields, SamplingParams
 from constrain.source import FunctionSource, LogitsSource
+from constrain.spec.draft import Proposer
+from constrain.spec.length import DraftLength
+from constrain.spec.rejection_sampler import RejectionSampler
 from constrain.vocabulary import Vocabulary
 
 Message: TypeAlias = Mapping[str, Any]
@@ -25,6 +28,9 @@ class OneOptions(SamplingFields, total=False):
     vocabulary: Vocabulary | None
     backend: str | Backend
     timeout_s: float | None
+    proposer: str | Proposer | None
+    draft_length: int | DraftLength
+    rule: str | RejectionSampler
 
 
 class ManyOptions(OneOptions, total=False):

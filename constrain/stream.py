@@ -14,6 +14,9 @@ from constrain.inputs import Message, cached_backend, make_request, prepare
 from constrain.request import Request
 from constrain.result import GenerationResult
 from constrain.sampling.params import SamplingFields, SamplingParams
+from constrain.spec.draft import Proposer
+from constrain.spec.length import DraftLength
+from constrain.spec.rejection_sampler import RejectionSampler
 from constrain.stream_pieces import StreamEvent, StreamPieces
 from constrain.vocabulary import Vocabulary
 
@@ -104,6 +107,9 @@ def stream(
     vocabulary: Vocabulary | None = None,
     backend: str | Backend = "auto",
     timeout_s: float | None = None,
+    proposer: str | Proposer | None = None,
+    draft_length: int | DraftLength = 5,
+    rule: str | RejectionSampler = "draw",
     **sampling: Unpack[SamplingFields],
 ) -> Stream:
     """Generate for one prompt and hand out the text as it grows.
@@ -124,5 +130,13 @@ def stream(
     params = SamplingParams(**sampling)
     source, vocabulary, tokenizer = prepare(model, tokenizer, vocabulary)
     request = make_request(prompt, constraint, params, timeout_s, vocabulary, tokenizer)
-    engine = Engine(source, vocabulary, backend=cached_backend(backend, vocabulary), max_batch_size=1)
+    engine = Engine(
+        source,
+        vocabulary,
+        backend=cached_backend(backend, vocabulary),
+        max_batch_size=1,
+        proposer=proposer,
+        draft_length=draft_length,
+        rule=rule,
+    )
     return Stream(engine, request)
