@@ -7,9 +7,8 @@ import torch
 from constrain.sampling.ops.draw import draw_inverse
 from constrain.sampling.ops.truncate import truncate_
 from constrain.sampling.params import SamplingParams
-from constrain.sampling.uniform import Purpose, uniforms
+from constrain.sampling.uniform import Purpose, gumbel_noise, uniforms
 from constrain.spec.draft import DrawKey
-from constrain.spec.noise import gumbel_noise
 
 
 def draft_logits_(
@@ -58,6 +57,9 @@ def draw_drafts(
 
 def _drawn(logits: torch.Tensor, keys: Sequence[DrawKey], gumbel: bool) -> torch.Tensor:
     seeds, indices = [key.seed for key in keys], [key.output_index for key in keys]
-    if gumbel:
-        return (logits + gumbel_noise(seeds, indices, logits.shape[1]).to(logits.device)).argmax(dim=1)
-    return draw_inverse(logits, uniforms(seeds, indices, Purpose.DRAFT).to(logits.device))
+    if not gumbel:
+        return draw_inverse(logits, uniforms(seeds, indices, Purpose.DRAFT).to(logits.device))
+    signed = [seed - 2**64 if seed >= 2**63 else seed for seed in seeds]
+    key = torch.tensor([signed, indices], device=logits.device)
+    tokens = torch.arange(logits.shape[1], device=logits.device).expand(len(keys), -1)
+    return (logits + gumbel_noise(key[0], key[1], tokens, Purpose.DRAW)).argmax(dim=1)

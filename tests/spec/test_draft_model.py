@@ -11,11 +11,10 @@ from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import Grammar
 from constrain.grammar_spec import regex
 from constrain.sampling.params import SamplingParams
-from constrain.sampling.uniform import Purpose, uniforms
+from constrain.sampling.uniform import Purpose, gumbel_noise, uniforms
 from constrain.source import FunctionSource, LogitsSource, SequenceView
 from constrain.spec.draft import Draft, DrawKey
 from constrain.spec.draft_model import DraftModelProposer
-from constrain.spec.noise import gumbel_noise
 from tests.tiny import EOS, ONE, PAD, TWO, A, B, ScriptedSource, tiny_vocabulary
 
 VOCABULARY = tiny_vocabulary()
@@ -106,8 +105,9 @@ def test_a_draft_that_shares_the_targets_noise_agrees_with_it() -> None:
     near = torch.cat([target + 0.1 * torch.randn(VOCABULARY.size, generator=generator), torch.zeros(28)])
     source = FunctionSource(lambda prefixes: near.expand(len(prefixes), -1))
     agreed = {True: 0, False: 0}
+    tokens = torch.arange(VOCABULARY.size)[None]
     for seed in range(300):
-        noise = gumbel_noise([seed], [9], VOCABULARY.size)[0]
+        noise = gumbel_noise(torch.tensor([seed]), torch.tensor([9]), tokens, Purpose.DRAW)[0]
         wanted = int((target + noise).argmax())
         for gumbel in agreed:
             [draft] = propose(source, [[A]], [1], keys=[DrawKey(SamplingParams(), seed, 9, gumbel)])
@@ -115,15 +115,14 @@ def test_a_draft_that_shares_the_targets_noise_agrees_with_it() -> None:
     assert agreed[True] > 270 > 100 > agreed[False]
 
 
-def test_the_noise_is_standard_gumbel_and_keyed() -> None:
-    noise = gumbel_noise([5, 6], [0, 1 << 33], 100_003).double()
-    for row in noise:
-        assert row.mean().item() == pytest.approx(0.5772, abs=0.02) and row.std().item() == pytest.approx(
-            1.2825, abs=0.02
-        )
-        assert row.isfinite().all()
-    assert torch.equal(gumbel_noise([6], [1 << 33], 17)[0], noise[1, :17].float())
-    assert abs(float(torch.corrcoef(noise)[0, 1])) < 0.02
+def test_more_requests_than_one_pass_takes_are_drafted_in_several() -> None:
+    source = ScriptedSource({A: [ONE, TWO, ONE], B: [TWO, ONE]})
+    proposer = DraftModelProposer(source, VOCABULARY, max_batch_size=2)
+    grammar = make_backend("trie", VOCABULARY).compile(regex("[12]+")).start()
+    views = [SequenceView(slot, [token]) for slot, token in enumerate([A, B, A, B, A])]
+    drafts = proposer.propose(views, [None, None, None, grammar, None], [2, 2, 1, 2, 2], [GREEDY] * 5)
+    assert [draft.token_ids for draft in drafts] == [(ONE, TWO), (TWO, ONE), (ONE,), (TWO, ONE), (ONE, TWO)]
+    assert [len(call) for call in source.calls] == [2, 2, 1, 2, 2]
 
 
 def test_another_vocabulary_or_too_many_rows_are_refused() -> None:

@@ -9,9 +9,8 @@ import pytest
 import torch
 
 from constrain.errors import InvalidInputError
-from constrain.sampling.uniform import Purpose
+from constrain.sampling.uniform import Purpose, gumbel_noise
 from constrain.spec.metadata import SpecDecodeMetadata
-from constrain.spec.noise import gumbel_noise
 from constrain.spec.ops import block, padded, rejection
 from constrain.spec.ops.compare import verify_by_drawing
 from constrain.spec.ops.uniform import uniforms_like
@@ -194,7 +193,9 @@ def test_a_million_verified_tokens_have_the_joint_distribution_of_the_target(kin
     second = torch.multinomial(models[1][first[:, 0]], 1, generator=generator)
     drafts = torch.cat([first, second], dim=1)
     if rule == "gumbel":
-        noise = torch.stack([gumbel_noise(range(n), [9 + place] * n, width) for place in range(3)], dim=1)
+        tokens = torch.arange(width).expand(n, width)
+        places = [torch.full((n,), 9 + place) for place in range(3)]
+        noise = torch.stack([gumbel_noise(torch.arange(n), at, tokens, Purpose.DRAW) for at in places], dim=1)
         first = (models[0][0].log() + noise[:, 0]).argmax(dim=1)
         drafts = torch.stack([first, (models[1][first].log() + noise[:, 1]).argmax(dim=1)], dim=1)
     before = torch.cat([torch.zeros(n, 1, dtype=torch.int64), drafts], dim=1)
