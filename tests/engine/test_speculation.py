@@ -33,7 +33,7 @@ from tests.engine.speculation import (
     vocabulary,
 )
 
-SEEDS = [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 150))]
+SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 100))]
 PROPOSERS = ["forced", "ngram", "forced+ngram", "model", "another model"]
 
 
@@ -48,11 +48,11 @@ def proposer_of(name: str) -> str | Proposer:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_request_is_what_it_is_without_drafts_whoever_drafts(seed: int) -> None:
     rng = random.Random(seed)
-    size = rng.choice([1, 2, 5, 16, 64])
+    size = rng.choice([1, 2, 5, 16] if seed < 4 else [1, 2, 5, 16, 64])
     requests = [random_request(rng, index) for index in range(size)]
     plain = [said(result) for result in run(requests)]
     # One after the other, too: the batch is none of a request's business.
-    assert [said(result) for result in run(requests[:8], max_batch_size=1)] == plain[:8]
+    assert [said(result) for result in run(requests[:3], max_batch_size=1)] == plain[:3]
     for name, length in zip(PROPOSERS, rng.sample(range(1, 9), len(PROPOSERS)), strict=True):
         batch_size = rng.choice([size, max(1, size // 3)])
         results = run(requests, proposer=proposer_of(name), draft_length=length, max_batch_size=batch_size)
@@ -60,23 +60,25 @@ def test_every_request_is_what_it_is_without_drafts_whoever_drafts(seed: int) ->
             assert said(one) == other, (name, length, request)
 
 
+LENGTHS = [*((n, 4) for n in range(1, 8)), (8, 64), *(pytest.param(n, 64, marks=pytest.mark.slow) for n in range(1, 8))]
+
+
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
-@pytest.mark.parametrize("length", range(1, 9))
-def test_every_length_and_batch_size_gives_the_same(length: int, temperature: float) -> None:
+@pytest.mark.parametrize(("length", "count"), LENGTHS)
+def test_every_length_and_batch_size_gives_the_same(length: int, count: int, temperature: float) -> None:
     rng = random.Random(length)
-    requests = [random_request(rng, index, temperature=temperature, draw="gumbel") for index in range(64)]
-    plain = {index: said(result) for index, result in enumerate(run(requests))}
-    for size, name in ((64, "forced+ngram"), (9, "model"), (2, "ngram"), (1, "model")):
-        some = range(64) if size > 2 else range(0, 64, 16)
-        results = run([requests[i] for i in some], proposer=proposer_of(name), draft_length=length, max_batch_size=size)
-        for index, result in zip(some, results, strict=True):
-            assert said(result) == plain[index], (size, name)
+    requests = [random_request(rng, index, temperature=temperature, draw="gumbel") for index in range(count)]
+    plain = [said(result) for result in run(requests)]
+    for size, name in ((count, "forced+ngram"), (3, "model"), (1, "model")):
+        some = requests if size == count else requests[:4]
+        results = run(some, proposer=proposer_of(name), draft_length=length, max_batch_size=size)
+        assert [said(result) for result in results] == plain[: len(some)], (size, name)
 
 
 @pytest.mark.parametrize("wrong_every", [0, 1, 2, 3, 5])
 def test_drafts_that_are_right_up_to_any_place_change_nothing_but_the_number_of_steps(wrong_every: int) -> None:
     rng = random.Random(wrong_every)
-    requests = [random_request(rng, index) for index in range(24)]
+    requests = [random_request(rng, index) for index in range(12)]
     plain = run(requests)
     outputs = {tuple(request.prompt_ids): result.token_ids for request, result in zip(requests, plain, strict=True)}
     source, proposer = TextSource(), knowing(outputs, wrong_every=wrong_every)
@@ -95,7 +97,7 @@ def test_drafts_that_are_right_up_to_any_place_change_nothing_but_the_number_of_
 @pytest.mark.parametrize("name", bad_proposers())
 def test_a_proposer_of_no_use_changes_nothing(name: str) -> None:
     rng = random.Random(5)
-    requests = [random_request(rng, index) for index in range(16)]
+    requests = [random_request(rng, index) for index in range(8)]
     plain = [said(result) for result in run(requests)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if name == "not ids" else "error")
@@ -145,7 +147,7 @@ def test_grammars_are_put_back_wherever_a_proposer_leaves_them() -> None:
 
 
 def test_dead_ends_inside_a_draft_lead_back_as_they_do_without() -> None:
-    # "c" must be followed by "ab", which bad words forbid: some branches die two tokens in.
+    # Bad words forbid the only end of one branch, which dies three tokens in.
     grammar = compiled(regex(r"(?:a[12]{3}|c\[[12]{2}\]|c1)+x"))
     fields: dict[str, Any] = {"bad_words": ("]",), "max_tokens": 30}
     requests = [
@@ -155,11 +157,11 @@ def test_dead_ends_inside_a_draft_lead_back_as_they_do_without() -> None:
             decode=str,
             params=SamplingParams(seed=seed, temperature=temperature, logprobs=1, frequency_penalty=0.3, **fields),
         )
-        for index, seed in enumerate(range(8))
+        for index, seed in enumerate(range(4))
         for temperature in (0.0, 1.3)
     ]
     plain = run(requests)
-    assert sum(result.num_backtracks for result in plain) > 5
+    assert sum(result.num_backtracks for result in plain) > 3
     outputs = {tuple(request.prompt_ids): result.token_ids for request, result in zip(requests, plain, strict=True)}
     for proposer in ("forced+ngram", proposer_of("model"), knowing(outputs)):
         for length in (1, 3, 8):
@@ -238,7 +240,7 @@ def test_thinking_ends_inside_a_draft_at_the_same_token() -> None:
                 reasoning=Reasoning(parser=THINKING, budget=budget, required=True),
                 params=SamplingParams(seed=seed, temperature=1.5 * (seed % 3 > 0), max_tokens=40),
             )
-            for seed in range(12)
+            for seed in range(6)
         ]
         plain = run(requests)
         if budget is not None:
@@ -332,7 +334,7 @@ def test_a_model_may_draft_for_itself() -> None:
 def test_shared_gumbel_noise_makes_a_draft_model_agree_more_often() -> None:
     rates = {}
     for draw in ("gumbel", "inverse"):
-        params = [SamplingParams(seed=seed, draw=draw, max_tokens=40, ignore_eos=True) for seed in range(32)]  # type: ignore[arg-type]
+        params = [SamplingParams(seed=seed, draw=draw, max_tokens=24, ignore_eos=True) for seed in range(16)]  # type: ignore[arg-type]
         requests = [Request(prompt_ids=TEXT_IDS[:4], params=each) for each in params]
         with Engine(TextSource(), vocabulary(), proposer=proposer_of("model"), draft_length=3) as engine:
             for request in requests:
@@ -378,7 +380,8 @@ def test_what_is_no_proposer_length_or_rule_is_refused_at_the_door() -> None:
 
 
 def test_custom_functions_see_drafts_as_output() -> None:
-    params = SamplingParams(temperature=0.0, max_tokens=20, extra={"logits_processors": [no_repeat]}, ignore_eos=True)
+    extra = {"logits_processors": [no_repeat]}
+    params = SamplingParams(temperature=0.0, max_tokens=20, extra=extra, ignore_eos=True, seed=1)
     requests = [Request(prompt_ids=TEXT_IDS[: 2 + index], params=params) for index in range(6)]
     plain = run(requests)
     outputs = {tuple(r.prompt_ids): result.token_ids for r, result in zip(requests, plain, strict=True)}
