@@ -9,18 +9,20 @@ source alone run the same forward pass. In turn and in one run, medians over ste
 
 - "source": the graph, an argmax and one copy to the host: the least that a step can be;
 - "free" and "held": steps of ``Engine`` without and with a constraint, greedy; "added" is held over free;
-- "gap": device time from the end of the forward pass to the start of masking, by CUDA events, in held steps.
+- "gap": device time from the end of the forward pass to the start of sampling, by CUDA events, in held steps.
 """
 
 import argparse
 import statistics
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch.nn.functional import rms_norm, scaled_dot_product_attention, silu
 
-from constrain import Engine, LogitsSource, Request, SamplingParams, SequenceView, Vocabulary, json_schema, step
+from constrain import Engine, LogitsSource, Request, SamplingParams, SequenceView, Vocabulary, json_schema
+from constrain.sampling import sampler
 
 WIDTH, HEADS, KV_HEADS, HEAD, INNER, VOCAB, CACHED = 4096, 32, 8, 128, 14336, 128256, 512
 SCHEMA = {
@@ -92,13 +94,13 @@ def make_vocabulary() -> Vocabulary:
 def measure(engine: Engine, source: GraphSource, request: Request, rows: int, tokens: int) -> tuple[float, list[float]]:
     """Median microseconds a step, and the gaps of all steps."""
     started = torch.cuda.Event(enable_timing=True)
-    mask = step.apply_bitmask_
+    sample_rows = sampler.sample_rows
 
-    def timed(*arguments: torch.Tensor) -> torch.Tensor:
+    def timed(*arguments: Any, **options: Any) -> Any:
         started.record()
-        return mask(*arguments)
+        return sample_rows(*arguments, **options)
 
-    step.apply_bitmask_ = timed
+    sampler.sample_rows = timed
     ids = [engine.add(request) for _ in range(rows)]
     times, gaps = [], []
     engine.step()
@@ -113,7 +115,7 @@ def measure(engine: Engine, source: GraphSource, request: Request, rows: int, to
     for request_id in ids:
         engine.cancel(request_id)
     engine.step()
-    step.apply_bitmask_ = mask
+    sampler.sample_rows = sample_rows
     return statistics.median(times), gaps
 
 

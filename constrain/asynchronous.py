@@ -108,6 +108,8 @@ def astream(
     model: Any,
     prompt: str | Sequence[Message] | Sequence[int],
     constraint: Any = None,
+    *,
+    stable: bool = False,
     **options: Unpack[OneOptions],
 ) -> AsyncStream:
     """:func:`constrain.stream` for asyncio.
@@ -122,7 +124,7 @@ def astream(
     Takes what ``stream`` takes. Everything happens on the stream's thread, so what is wrong with the call is raised by
     the first event.
     """
-    return AsyncStream(lambda: stream(model, prompt, constraint, **options))
+    return AsyncStream(lambda: stream(model, prompt, constraint, stable=stable, **options))
 
 
 class _Worker:

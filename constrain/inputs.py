@@ -2,12 +2,14 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
 
 from constrain.backend import Backend
 from constrain.errors import ConstrainError, InvalidGrammarError, InvalidInputError, InvalidPromptError
+from constrain.reasoning.options import Reasoning
 from constrain.request import Request
 from constrain.sampling.params import SamplingFields, SamplingParams
 from constrain.source import FunctionSource, LogitsSource
@@ -28,6 +30,8 @@ class OneOptions(SamplingFields, total=False):
     vocabulary: Vocabulary | None
     backend: str | Backend
     timeout_s: float | None
+    reasoning: Reasoning | None
+    processors: Sequence[Any]
     proposer: str | Proposer | None
     draft_length: int | DraftLength
     rule: str | RejectionSampler
@@ -38,6 +42,39 @@ class ManyOptions(OneOptions, total=False):
 
     constraints: Sequence[Any] | None
     max_batch_size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The keyword arguments of a call, by who takes them."""
+
+    params: SamplingParams
+    tokenizer: Any
+    vocabulary: Vocabulary | None
+    backend: str | Backend
+    timeout_s: float | None
+    reasoning: Reasoning | None
+    engine: dict[str, Any]  # of Engine, as they are
+    constraints: Sequence[Any] | None
+    max_batch_size: int
+
+    @classmethod
+    def read(cls, options: OneOptions | ManyOptions) -> "Options":
+        """Raises ``TypeError`` for a name that nobody knows, and ``InvalidInputError`` for a wrong sampling field."""
+        given: dict[str, Any] = dict(options)
+        of_engine = ("processors", "proposer", "draft_length", "rule")
+        engine: dict[str, Any] = {name: given.pop(name) for name in of_engine if name in given}
+        return cls(
+            tokenizer=given.pop("tokenizer", None),
+            vocabulary=given.pop("vocabulary", None),
+            backend=given.pop("backend", "auto"),
+            timeout_s=given.pop("timeout_s", None),
+            reasoning=given.pop("reasoning", None),
+            engine=engine,
+            constraints=given.pop("constraints", None),
+            max_batch_size=given.pop("max_batch_size", 32),
+            params=SamplingParams(**given),
+        )
 
 
 def is_one_prompt(prompt: Any) -> bool:
@@ -56,8 +93,7 @@ def is_one_prompt(prompt: Any) -> bool:
 def make_request(
     prompt: Prompt,
     wanted: Any,
-    params: SamplingParams,
-    timeout_s: float | None,
+    options: Options,
     vocabulary: Vocabulary,
     tokenizer: Any,
 ) -> Request:
@@ -66,21 +102,18 @@ def make_request(
 
     with _one_at_a_time:
         prompt_ids = _prompt_ids(prompt, vocabulary, tokenizer)
+    request = Request(
+        prompt_ids=prompt_ids, params=options.params, timeout_s=options.timeout_s, reasoning=options.reasoning
+    )
     if wanted is None:
-        return Request(prompt_ids=prompt_ids, params=params, timeout_s=timeout_s)
+        return request
     try:
         constraint = as_constraint(wanted)
     except ConstrainError:
         raise
     except Exception as exc:  # a type's own hooks may raise anything, and it is this prompt's fault alone
         raise InvalidGrammarError(f"making a constraint of {wanted!r:.80} raised {type(exc).__name__}: {exc}") from exc
-    return Request(
-        prompt_ids=prompt_ids,
-        constraint=constraint.grammar_spec,
-        decode=constraint.decode,
-        params=params,
-        timeout_s=timeout_s,
-    )
+    return replace(request, constraint=constraint.grammar_spec, decode=constraint.decode)
 
 
 def _prompt_ids(prompt: Prompt, vocabulary: Vocabulary, tokenizer: Any) -> list[int]:

@@ -6,19 +6,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from constrain.backend import Backend
 from constrain.engine import Engine
 from constrain.errors import ClosedError
 from constrain.generate import raise_if_refused
-from constrain.inputs import Message, cached_backend, make_request, prepare
+from constrain.inputs import Message, OneOptions, Options, cached_backend, make_request, prepare
 from constrain.request import Request
 from constrain.result import GenerationResult
-from constrain.sampling.params import SamplingFields, SamplingParams
-from constrain.spec.draft import Proposer
-from constrain.spec.length import DraftLength
-from constrain.spec.rejection_sampler import RejectionSampler
 from constrain.stream_pieces import StreamEvent, StreamPieces
-from constrain.vocabulary import Vocabulary
 
 
 class Stream:
@@ -29,8 +23,9 @@ class Stream:
     ``for event in stream(...)``. For one thread, ``cancel`` aside.
     """
 
-    def __init__(self, engine: Engine, request: Request) -> None:
+    def __init__(self, engine: Engine, request: Request, *, stable: bool = False) -> None:
         self._engine = engine
+        self._stable = stable
         # Not a __del__: it must not refer to the stream, and runs at the exit of the interpreter, too.
         self._finalizer = weakref.finalize(self, engine.close)
         self._cancelled = threading.Event()
@@ -86,7 +81,7 @@ class Stream:
             self._result = result
             self._finalizer()
             return self._pieces.last_event(raise_if_refused(result))
-        new = self._engine.new_tokens(self._request_id)
+        new = self._engine.new_tokens(self._request_id, stable=self._stable)
         return None if new is None else self._pieces.event(new)
 
     def __enter__(self) -> Self:
@@ -103,14 +98,8 @@ def stream(
     prompt: str | Sequence[Message] | Sequence[int],
     constraint: Any = None,
     *,
-    tokenizer: Any = None,
-    vocabulary: Vocabulary | None = None,
-    backend: str | Backend = "auto",
-    timeout_s: float | None = None,
-    proposer: str | Proposer | None = None,
-    draft_length: int | DraftLength = 5,
-    rule: str | RejectionSampler = "draw",
-    **sampling: Unpack[SamplingFields],
+    stable: bool = False,
+    **options: Unpack[OneOptions],
 ) -> Stream:
     """Generate for one prompt and hand out the text as it grows.
 
@@ -126,17 +115,13 @@ def stream(
     next event is asked for, so the time that you take over one counts towards ``timeout_s``. Streams on several threads
     may share a model; a function as a model must bear being called by several threads then. For many outputs at once
     ``Engine.new_tokens`` is cheaper, since they share each forward pass.
+
+    At a dead end the engine takes tokens back, which an event says (``retracted``). With ``stable`` text is held until
+    the value that it belongs to is closed, and nothing that was handed out is ever taken back.
     """
-    params = SamplingParams(**sampling)
-    source, vocabulary, tokenizer = prepare(model, tokenizer, vocabulary)
-    request = make_request(prompt, constraint, params, timeout_s, vocabulary, tokenizer)
-    engine = Engine(
-        source,
-        vocabulary,
-        backend=cached_backend(backend, vocabulary),
-        max_batch_size=1,
-        proposer=proposer,
-        draft_length=draft_length,
-        rule=rule,
-    )
-    return Stream(engine, request)
+    read = Options.read(options)
+    source, vocabulary, tokenizer = prepare(model, read.tokenizer, read.vocabulary)
+    request = make_request(prompt, constraint, read, vocabulary, tokenizer)
+    backend = cached_backend(read.backend, vocabulary)
+    engine = Engine(source, vocabulary, backend=backend, max_batch_size=1, **read.engine)
+    return Stream(engine, request, stable=stable)

@@ -181,6 +181,10 @@ def _problem(tagged: TaggedText) -> str | None:
     """What makes ``tagged`` mean nothing, in words."""
     if not tagged.tags:
         return "a tagged text needs at least one tag"
+    for marker in _markers(tagged):
+        for part in _sequence(marker):
+            if isinstance(part, str) and any("\ud800" <= char <= "\udfff" for char in part):
+                return f"the marker {part!r} holds half of a surrogate pair, which is no text"
     texts = [trigger for trigger in tagged.triggers if isinstance(trigger, str)]
     if not tagged.triggers or "" in texts:
         return f"triggers={list(tagged.triggers)!r}: want at least one, and none of them empty"

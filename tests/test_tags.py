@@ -12,7 +12,10 @@ from constrain.vocabulary import Vocabulary
 
 A = regex("a")
 VOCABULARY = Vocabulary(
-    [b"", b"", b"", b"a"], stop_token_ids=[0], special_token_ids=[1, 2], special_tokens={"<e>": 0, "<c>": 1, "a": 3}
+    [b"", b"", b"", b"a", b"<", b"d>", b"xy"],
+    stop_token_ids=[0],
+    special_token_ids=[1, 2],
+    special_tokens={"<e>": 0, "<c>": 1, "a": 3},
 )
 
 
@@ -28,6 +31,7 @@ VOCABULARY = Vocabulary(
         ([Tag("<a", A)], {"triggers": ["<", "<"]}, "twice"),
         ([Tag("<a", A)], {"triggers": [""]}, "empty"),
         ([Tag("<a", None)], {}, "no end"),
+        ([Tag("<\ud800", A, ">")], {}, "surrogate"),
         ([Tag("<a", None)], {"stop_after_first": True, "separator": ","}, "no end"),
         ([Tag("<a", tagged_text([Tag("<", A)]), ">")], {}, "nest"),
         ([Tag("<a", json_schema({}, unsupported="ignore"), ">")], {}, "ignore"),
@@ -76,6 +80,8 @@ def test_markers_are_special_tokens_where_the_vocabulary_has_them() -> None:
     assert parts_of(Special("a"), VOCABULARY) == ("a",), "an ordinary token is text"
     with pytest.raises(InvalidGrammarError, match="3"):
         parts_of(Special(3), VOCABULARY)
+    with pytest.raises(InvalidGrammarError, match="'<q>'"):
+        parts_of("<q>", VOCABULARY)
 
 
 def test_named_tokens_are_those_of_the_markers_without_stop_tokens() -> None:

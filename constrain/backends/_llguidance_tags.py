@@ -44,6 +44,7 @@ def unsupported_tagged(expression: Expression) -> list[Unsupported]:
 def tagged_lark(expression: Expression, content: Callable[[GrammarSpec], str]) -> str:
     """A Lark grammar of ``expression``; ``content`` gives the grammar of a spec, which begins with ``start:``."""
     terminals: dict[str, str] = {}
+    rules: dict[str, str] = {}
 
     def terminal(definition: str) -> str:
         return terminals.setdefault(definition, f"T{len(terminals)}")
@@ -63,7 +64,7 @@ def tagged_lark(expression: Expression, content: Callable[[GrammarSpec], str]) -
                 if grammar_spec.kind in ("regex", "choice"):
                     pattern = _pattern(grammar_spec)
                     return terminal(f"/(?:{rust_regex(pattern)}){rust_literal(until)}/")
-                body = _inlined(grammar_spec, content(grammar_spec))
+                body = rules.setdefault(_inlined(grammar_spec, content(grammar_spec)), f"content{len(rules)}")
                 return f"{body} {of(Literal(until))}" if until else body
             case Row(items):
                 return " ".join(map(of, items)) if items else '""'
@@ -73,7 +74,8 @@ def tagged_lark(expression: Expression, content: Callable[[GrammarSpec], str]) -
                 return f"({of(body)})*"
 
     start = of(expression)
-    return "\n".join([f"start: {start}", *(f"{name}: {definition}" for definition, name in terminals.items())])
+    named = [f"{name}: {definition}" for definition, name in (*rules.items(), *terminals.items())]
+    return "\n".join([f"start: {start}", *named])
 
 
 def _without(strings: tuple[str, ...]) -> str:

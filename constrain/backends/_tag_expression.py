@@ -150,6 +150,7 @@ class _Builder:
 
     def regions(self, tags: Sequence[_Tag], trigger: str | int | None) -> Iterator[Expression]:
         """The regions that begin with one of ``tags``, without the ``trigger`` itself."""
+        begun = []
         for tag in tags:
             start = _joined(self.opening, tag.begin)
             if trigger is not None:
@@ -157,17 +158,21 @@ class _Builder:
                     continue
                 rest = start[0][len(trigger) :] if isinstance(start[0], str) and isinstance(trigger, str) else ""
                 start = ((rest,) if rest else ()) + start[1:]
-            yield self.region(tag, start)
+            is_whole = tag.ends_output or self.separator is not None
+            begun.append(_row(_parts(start), self.behind_begin(tag, () if is_whole else self.closing)))
+        if self.separator is None or tags is self.ending:
+            yield from begun
+        elif begun:
+            # What follows the first tag stands there once for all tags, or grammars would grow by their square.
+            yield _row(_either(begun), self.further(), self.closed())
 
-    def region(self, tag: _Tag, start: Parts) -> Expression:
-        if tag.ends_output:
-            return _row(_parts(start), self.behind_begin(tag, ()))
-        if self.separator is None:
-            return _row(_parts(start), self.behind_begin(tag, self.closing))
-        more = [self.another(each) for each in self.lasting]
-        body = _row(_parts(start), self.behind_begin(tag, ()), *([Many(_either(more))] if more else []))
-        ends = [self.another(each) for each in self.ending]
-        return _row(body, _either([_parts(self.closing), *ends]))
+    def further(self) -> Expression:
+        """More tags behind the first one."""
+        return Many(_either([self.another(tag) for tag in self.lasting]))
+
+    def closed(self) -> Expression:
+        """The end of a list of tags."""
+        return _either([_parts(self.closing), *(self.another(tag) for tag in self.ending)])
 
     def another(self, tag: _Tag) -> Expression:
         assert self.separator is not None

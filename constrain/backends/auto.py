@@ -11,8 +11,8 @@ from constrain.grammar import CompiledGrammar
 from constrain.grammar_spec import GrammarSpec
 from constrain.vocabulary import Vocabulary
 
-_ORDER = {"ebnf": ("xgrammar",), "structural_tag": ("llguidance", "xgrammar", "trie"), "lark": ("llguidance",)}
 _BOTH = ("llguidance", "xgrammar")
+_ORDER = {"ebnf": ("xgrammar",), "lark": ("llguidance",)}
 
 
 class AutoBackend(Backend):

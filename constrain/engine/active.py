@@ -39,6 +39,7 @@ class ActiveRequest:
     timings: Timings = field(default_factory=Timings)
     has_ended: bool = False
     num_handed_out: int = 0  # output tokens that Engine.new_tokens has reported
+    num_fixed: int = 0  # of those, how many must not be taken back
     min_tokens_yielded: bool = False
     logprobs: list[TokenLogprobs] = field(default_factory=list)  # of the output, where asked for
     prompt_logprobs: list[TokenLogprobs | None] | None = None
@@ -50,6 +51,12 @@ class ActiveRequest:
     @property
     def num_output(self) -> int:
         return len(self.output_ids)
+
+    @property
+    def num_stable(self) -> int:
+        """Output tokens before the innermost open value: those that backtracking leaves for last."""
+        starts = [] if self.grammar is None else self.grammar.value_starts()
+        return max(min(starts[-1] if starts else self.num_output, self.num_output), self.num_fixed)
 
     @property
     def deadline(self) -> float:

@@ -13,7 +13,7 @@ def place_to_rewind_to(sequence: ActiveRequest) -> int | None:
     it; where a grammar knows no values, ever twice as far.
     """
     for place in _places(sequence):
-        if len(sequence.bans.get(place, ())) < TRIES_AT_ONE_PLACE:
+        if place >= sequence.num_fixed and len(sequence.bans.get(place, ())) < TRIES_AT_ONE_PLACE:
             return place
     return None
 

@@ -188,15 +188,19 @@ class Engine:
         finished, self._finished = self._finished, []
         return finished
 
-    def new_tokens(self, request_id: int) -> NewTokens | None:
+    def new_tokens(self, request_id: int, *, stable: bool = False) -> NewTokens | None:
         """What a waiting or running request wrote since the last call for it; None once it has ended.
 
-        Its result has all tokens, so the last ones are found there. Costs nothing to those who do not call it.
+        Its result has all tokens, so the last ones are found there. Costs nothing to those who do not call it. With
+        ``stable`` the tokens of a value are held until it is closed, and those handed out are never taken back.
         """
         for sequence in (*self._running, *self._waiting):
             if sequence.request_id == request_id:
-                start, sequence.num_handed_out = sequence.num_handed_out, sequence.num_output
-                return NewTokens(start, tuple(sequence.output_ids[start:]))
+                start = sequence.num_handed_out
+                sequence.num_handed_out = sequence.num_stable if stable else sequence.num_output
+                if stable:
+                    sequence.num_fixed = sequence.num_handed_out
+                return NewTokens(start, tuple(sequence.output_ids[start : sequence.num_handed_out]))
         return None
 
     def run(self) -> list[GenerationResult]:

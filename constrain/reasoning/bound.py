@@ -31,7 +31,8 @@ class BoundFormat:
         self.closing = symbols_of_text(reasoning_format.closing or reasoning_format.end, vocabulary)
         self.after_end = reasoning_format.after_end.encode()
         self.closing_ids = _writable(reasoning_format.closing or reasoning_format.end, self.closing, vocabulary)
-        for text, symbols in ((reasoning_format.start, self.start), *zip(self.end_texts, self.ends, strict=True)):
+        markers = ((reasoning_format.start, self.start), (reasoning_format.skip, self.skip))
+        for text, symbols in (*markers, *zip(self.end_texts, self.ends, strict=True)):
             _writable(text, symbols, vocabulary)
         self.matcher = MarkerMatcher(self.ends)
         turns = [symbols_of_text(text, vocabulary) for text in reasoning_format.turns]

@@ -10,8 +10,9 @@ from constrain.reasoning.free import CompiledFree
 from constrain.reasoning.grammar import ReasoningGrammar
 from constrain.reasoning.options import Reasoning
 from constrain.reasoning.parser import split_all
+from constrain.reasoning.prompts import track_of_prompt
 from constrain.reasoning.splitter import Split, Splitter
-from constrain.reasoning.thinking import Phase, Thinking, Track, phrase_tokens, track_of_prompt
+from constrain.reasoning.thinking import Phase, Thinking, Track, phrase_tokens
 from constrain.vocabulary import Vocabulary
 
 

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 from constrain.reasoning.bound import BoundFormat, bind
 from constrain.reasoning.formats import ReasoningFormat
+from constrain.reasoning.prompts import track_of_prompt
 from constrain.reasoning.splitter import Split, Splitter
-from constrain.reasoning.thinking import Phase, Thinking, Track, track_of_prompt
+from constrain.reasoning.thinking import Phase, Thinking, Track
 from constrain.vocabulary import Vocabulary
 
 

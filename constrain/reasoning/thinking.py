@@ -1,6 +1,5 @@
 """Where an output stands in its thinking: an automaton over tokens, without any grammar."""
 
-from collections.abc import Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -155,32 +154,6 @@ class Thinking:
         return under_way + 1 if marker[under_way] == token_id else 0
 
 
-def track_of_prompt(bound: BoundFormat, prompt_ids: Sequence[int]) -> Track:
-    """Where ``prompt_ids`` leave the output: START, INSIDE, BEHIND or CONTENT.
-
-    Only the last message counts: a special token that the format does not name (a role, an end of turn, padding) or one
-    of its ``turns`` begins a new one, so that markers in what a user wrote open nothing.
-    """
-    thinking, track, place = Thinking(bound), Track(Phase.START), 0
-    matcher = bound.prompt_matcher
-    for token_id in prompt_ids[_last_message(bound, prompt_ids) :]:
-        symbols = bound.symbols_of_token(token_id)
-        target, _ = matcher.walk(place, symbols)
-        if matcher.found[target] is None and track.phase in (Phase.START, Phase.CONTENT):  # nearly always
-            place = target
-            continue
-        for symbol in symbols:
-            place = matcher.step(place, symbol)
-            found = matcher.found[place]
-            if found == bound.first_start:
-                track = Track(Phase.INSIDE)
-            elif found is not None:
-                track = thinking.behind(found) if found < len(bound.ends) else Track(Phase.START)
-            elif track.phase is not Phase.START:
-                track = thinking.step(track, symbol)
-    return track
-
-
 def phrase_tokens(bound: BoundFormat, phrase: str) -> tuple[int, ...]:
     """The tokens of the phrase before a forced closing marker.
 
@@ -197,15 +170,6 @@ def phrase_tokens(bound: BoundFormat, phrase: str) -> tuple[int, ...]:
         return tuple(bound.vocabulary.encode(phrase)) if phrase else ()
     except VocabularyError as exc:
         raise VocabularyError(f"budget_phrase={phrase!r}: {exc}") from exc
-
-
-def _last_message(bound: BoundFormat, prompt_ids: Sequence[int]) -> int:
-    specials, size = bound.vocabulary.special_token_ids - bound.special_ids, bound.vocabulary.size
-    for at in range(len(prompt_ids) - 1, -1, -1):
-        token_id = prompt_ids[at]
-        if token_id in specials or not 0 <= token_id < size:
-            return at + 1
-    return 0
 
 
 def _on(marker: Symbols, place: int, symbol: int) -> int:

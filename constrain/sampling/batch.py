@@ -47,12 +47,12 @@ class PersistentBatch:
         self._requests[slot] = request
         params, table = request.params, self.table
         # Numbers of Python are filled in by a kernel: no copy that would wait for the device.
-        table.temperature[slot] = 0.0 if params.is_greedy else params.temperature
-        table.top_k[slot] = self._top_k(params)
-        table.top_p[slot] = params.top_p
-        table.min_p[slot] = params.min_p
-        table.seed[slot] = request.seed - 2**64 if request.seed >= 2**63 else request.seed
-        table.gumbel[slot] = params.draw == "gumbel"
+        table.temperature[slot].fill_(0.0 if params.is_greedy else params.temperature)
+        table.top_k[slot].fill_(self._top_k(params))
+        table.top_p[slot].fill_(params.top_p)
+        table.min_p[slot].fill_(params.min_p)
+        table.seed[slot].fill_(request.seed - 2**64 if request.seed >= 2**63 else request.seed)
+        table.gumbel[slot].fill_(params.draw == "gumbel")
         self.features = self._features_of_all()
         if request.restrictions.needs_mask(0):
             self.restricted.add(slot)

@@ -10,7 +10,7 @@ from constrain.grammar import Grammar, RowState
 from constrain.sampling.ops.bitmask import apply_bitmask_
 from constrain.source import LogitsSource, SequenceView, checked_logits, source_lock
 from constrain.spec.draft import Draft, DrawKey, Proposer
-from constrain.spec.draft_draw import draft_logits_, draw_drafts
+from constrain.spec.draft_draw import draft_logits, draw_drafts
 from constrain.vocabulary import Vocabulary
 
 
@@ -18,7 +18,7 @@ class DraftModelProposer(Proposer):
     """Drafts token by token with any logits source on the target's vocabulary.
 
     Every token is drawn as the request draws, from the draft model's logits under the request's grammar, so that
-    nothing is drafted that the grammar refuses: greedily, with the target's own Gumbel noise (``key.gumbel``), or else
+    nothing is drafted that the grammar refuses: greedily, with the target's own Gumbel noise, or else
     with uniforms of ``Purpose.DRAFT``. A draft ends behind a stop token, at a dead end, and at the source's longest
     sequence. The source keeps a cache of its own for each slot, as for an engine; it may serve others, in turn.
 
@@ -79,15 +79,22 @@ class DraftModelProposer(Proposer):
         grammars = [drafting.grammars[row] for row in rows]
         is_dead = self._mask_(logits, grammars)
         keys = [drafting.key(row) for row in rows]
-        logits = draft_logits_(logits, [key.params for key in keys])
         tokens = draw_drafts(logits, keys).tolist()
-        probabilities = torch.softmax(logits, dim=1) if self._keeps_probabilities else None
+        probabilities = self._probabilities(logits, keys) if self._keeps_probabilities else {}
         for place, row in enumerate(rows):
             if is_dead[place]:
                 drafting.end(row)
                 continue
-            kept = None if probabilities is None or keys[place].params.is_greedy else probabilities[place]
-            drafting.add(row, tokens[place], kept, ends=tokens[place] in self._vocabulary.stop_token_ids)
+            ends = tokens[place] in self._vocabulary.stop_token_ids
+            drafting.add(row, tokens[place], probabilities.get(place), ends=ends)
+
+    def _probabilities(self, logits: torch.Tensor, keys: Sequence[DrawKey]) -> dict[int, torch.Tensor]:
+        """The distribution of each row that is not greedy."""
+        rows = [row for row, key in enumerate(keys) if not key.params.is_greedy]
+        if not rows:
+            return {}
+        drawn = draft_logits(logits[torch.tensor(rows, device=logits.device)], [keys[row].params for row in rows])
+        return dict(zip(rows, torch.softmax(drawn, dim=1), strict=True))
 
     def _mask_(self, logits: torch.Tensor, grammars: Sequence[Grammar | None]) -> list[bool]:
         """Mask ``logits``; whether each row has no token left."""

@@ -9,7 +9,7 @@ import torch
 from constrain.backends import make_backend
 from constrain.errors import InvalidGrammarError, UnsupportedGrammarError
 from constrain.grammar import Grammar
-from constrain.grammar_spec import GrammarSpec, JsonForm, choice, ebnf, json_object, json_schema, lark, regex
+from constrain.grammar_spec import GrammarSpec, JsonForm, choice, ebnf, json_schema, lark, regex
 from constrain.sampling.ops.bitmask import allowed_tokens
 from constrain.tags import Special, Tag, read_tagged_text, tagged_text
 from constrain.vocabulary import Vocabulary
@@ -251,7 +251,7 @@ def test_an_id_that_is_no_special_token_is_refused() -> None:
     ("tags", "options"),
     [
         ([Tag("<a>", regex("[a>]+"), ">")], {}),  # the content may write its end
-        ([Tag("<a>", json_object(), "1")], {}),  # a number could run on
+        ([Tag("<a>", json_schema({"type": "integer"}), "1")], {}),  # a number could run on
         ([Tag("<a>", regex("a"), "")], {}),  # nothing shows the end
         ([Tag("<a", regex("a"), "."), Tag("<ab", regex("a"), ".")], {"triggers": ["<"]}),
         ([Tag("<a", regex("a"), ".")], {"separator": ", "}),  # a separator may be text

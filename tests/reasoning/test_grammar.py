@@ -262,3 +262,11 @@ def test_the_grammars_of_one_compile_share_nothing() -> None:
     before = row_of(other)
     assert one.accept(ids("<b>", "a")) == 2
     assert row_of(other) == before and other.num_accepted == 0
+
+
+def test_no_token_holds_the_end_of_the_start_marker_and_more_though_it_were_content() -> None:
+    grammar = CASES["text-any"].compiled().start()
+    assert compiled(regex("(?s:.{0,6})")).start().validate(ids("<b>a")) == 1
+    assert not set(ids("<b>a")) & legal(grammar) and grammar.validate(ids("<b>a")) == 0
+    assert grammar.accept(ids("<")) == 1
+    assert not set(ids("b>a")) & legal(grammar) and set(ids("b>", "b", "a")) <= legal(grammar)

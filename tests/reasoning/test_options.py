@@ -105,3 +105,10 @@ def test_what_cannot_go_together_is_refused() -> None:
         compile_reasoning(compiled(choice(["a"])), other, Reasoning(parser=ReasoningFormat(start="a", end="aa")))
     with pytest.raises(InvalidInputError, match="want Reasoning"):
         compile_reasoning(None, vocabulary(), "think")  # type: ignore[arg-type]
+
+
+def test_a_stop_token_is_no_thought_though_the_format_names_it() -> None:
+    stops = Vocabulary([b"", b"a", b"b"], stop_token_ids=[0], special_tokens={"<end>": 0})
+    odd = ReasoningFormat(start="a", end="b", headers=(("<end>",), ()))
+    grammar = compile_reasoning(None, stops, Reasoning(parser=odd), [1]).start()
+    assert [grammar.validate([i]) for i in range(3)] == [0, 1, 1]

@@ -9,7 +9,7 @@ from constrain.reasoning import Reasoning, ReasoningFormat, compile_reasoning
 from tests.reasoning.tiny import compiled, ids, legal, special, vocabulary
 
 # Closing markers of 1 to 5 tokens; the text ones are cut by other tokens in every way.
-MARKERS = {1: "</think>", 2: ">1", 3: "<b>]T", 4: "</b>2</b>2", 5: "acaca"}
+MARKERS = {1: "</think>", 2: ">1", 3: "<b>]T", 4: "</b>2</b>2", 5: "aacaa"}
 CONTENT = choice(["[1]", "x"])
 
 

@@ -24,6 +24,9 @@ TEXTS += [
     b"1]",
     b"ab",
     b"]]",
+    b"b>a",
+    b"<b>a",
+    b"Ta",
 ]
 SPECIALS = ["<pad>", "<user>", "<think>", "</think>", "<call>", "<|start|>", "<|end|>", "<|channel|>", "<|message|>"]
 STOPS = (0, 1)

@@ -10,7 +10,10 @@ from constrain.backends import make_backend
 from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import Grammar
 from constrain.grammar_spec import regex
+from constrain.sampling.ops.fused import sample_rows
 from constrain.sampling.params import SamplingParams
+from constrain.sampling.rows import Rows
+from constrain.sampling.table import Features, SlotTable
 from constrain.sampling.uniform import Purpose, gumbel_noise, uniforms
 from constrain.source import FunctionSource, LogitsSource, SequenceView
 from constrain.spec.draft import Draft, DrawKey
@@ -105,9 +108,9 @@ def test_a_draft_that_shares_the_targets_noise_agrees_with_it() -> None:
     near = torch.cat([target + 0.1 * torch.randn(VOCABULARY.size, generator=generator), torch.zeros(28)])
     source = FunctionSource(lambda prefixes: near.expand(len(prefixes), -1))
     agreed = {True: 0, False: 0}
-    tokens = torch.arange(VOCABULARY.size)[None]
     for seed in range(300):
-        noise = gumbel_noise(torch.tensor([seed]), torch.tensor([9]), tokens, Purpose.DRAW)[0]
+        ids = torch.arange(VOCABULARY.size)[None]
+        noise = gumbel_noise(torch.tensor([seed]), torch.tensor([9]), ids, Purpose.DRAW)[0]
         wanted = int((target + noise).argmax())
         for gumbel in agreed:
             [draft] = propose(source, [[A]], [1], keys=[DrawKey(SamplingParams(), seed, 9, gumbel)])
@@ -140,3 +143,19 @@ def test_releasing_a_slot_releases_the_sources() -> None:
     source = ScriptedSource({A: [A]})
     DraftModelProposer(source, VOCABULARY).release(4)
     assert source.released == [4]
+
+
+def test_a_draft_of_the_targets_own_logits_is_what_the_target_draws() -> None:
+    logits = torch.randn(40, generator=torch.Generator().manual_seed(2)) * 2
+    source = FunctionSource(lambda prefixes: logits.expand(len(prefixes), -1))
+    for seed in (3, 2**64 - 5):
+        params = SamplingParams(temperature=0.8, top_k=6, min_p=0.05, seed=seed)
+        [draft] = propose(source, [[A]], [4], keys=[DrawKey(params, seed, 11, gumbel=True)])
+        table = SlotTable.empty(1, "cpu")
+        table.temperature[0], table.top_k[0], table.min_p[0], table.gumbel[0] = 0.8, 6, 0.05, True
+        table.seed[0] = seed if seed < 2**63 else seed - 2**64
+        features = Features(drawn=True, max_top_k=6, all_top_k=True, min_p=True, gumbel=True)
+        rows = Rows.without_drafts([0] * 4, [11, 12, 13, 14]).to(torch.device("cpu"))
+        drawn, _ = sample_rows(logits.expand(4, -1), table, rows, features, vocab_size=VOCABULARY.size)
+        stop = drawn.tolist().index(EOS) + 1 if EOS in drawn.tolist() else 4
+        assert list(draft.token_ids) == drawn.tolist()[:stop]

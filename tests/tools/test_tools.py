@@ -383,3 +383,12 @@ def test_a_format_of_ones_own_and_another_form_of_json() -> None:
     grammar = make_backend("auto", VOCABULARIES["plain"]).compile(tools.grammar_spec).start()
     assert takes(grammar, list(text.encode())) and not takes(grammar, list(text.replace(":", ": ").encode()))
     assert [call.arguments["a"] for call in tools.parse(text)] == [1, 3]
+
+
+@pytest.mark.parametrize("backend", ["xgrammar", "llguidance"])
+def test_a_hundred_tools_compile(backend: str) -> None:
+    # Each stands in the grammar a fixed number of times; once for every other tool, and llguidance gave up at 64.
+    tools = Tools([{**ADD["function"], "name": f"add_{n}"} for n in range(100)])
+    grammar = make_backend(backend, VOCABULARIES["plain"]).compile(tools.grammar_spec).start()
+    text = WRITTEN["hermes"].rpartition("\n<tool_call>")
+    assert takes(grammar, list((text[1] + text[2]).replace('"add"', '"add_99"').strip().encode()))

@@ -1,0 +1,41 @@
+"""What a prompt says about the thinking of its output."""
+
+from collections.abc import Sequence
+
+from constrain.reasoning.bound import BoundFormat
+from constrain.reasoning.thinking import Phase, Thinking, Track
+
+
+def track_of_prompt(bound: BoundFormat, prompt_ids: Sequence[int]) -> Track:
+    """Where ``prompt_ids`` leave the output: START, INSIDE, BEHIND or CONTENT.
+
+    Only the last message counts: a special token that the format does not name (a role, an end of turn, padding) or one
+    of its ``turns`` begins a new one, so that markers in what a user wrote open nothing.
+    """
+    thinking, track, place = Thinking(bound), Track(Phase.START), 0
+    matcher = bound.prompt_matcher
+    for token_id in prompt_ids[_last_message(bound, prompt_ids) :]:
+        symbols = bound.symbols_of_token(token_id)
+        target, _ = matcher.walk(place, symbols)
+        if matcher.found[target] is None and track.phase in (Phase.START, Phase.CONTENT):  # nearly always
+            place = target
+            continue
+        for symbol in symbols:
+            place = matcher.step(place, symbol)
+            found = matcher.found[place]
+            if found == bound.first_start:
+                track = Track(Phase.INSIDE)
+            elif found is not None:
+                track = thinking.behind(found) if found < len(bound.ends) else Track(Phase.START)
+            elif track.phase is not Phase.START:
+                track = thinking.step(track, symbol)
+    return track
+
+
+def _last_message(bound: BoundFormat, prompt_ids: Sequence[int]) -> int:
+    specials, size = bound.vocabulary.special_token_ids - bound.special_ids, bound.vocabulary.size
+    for at in range(len(prompt_ids) - 1, -1, -1):
+        token_id = prompt_ids[at]
+        if token_id in specials or not 0 <= token_id < size:
+            return at + 1
+    return 0
