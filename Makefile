@@ -45,6 +45,8 @@ bench: $(READY)
 	$(BIN)/python benchmarks/bench_overhead.py
 	$(BIN)/python benchmarks/bench_engine.py
 	$(BIN)/python benchmarks/bench_processor.py
+	$(BIN)/python benchmarks/bench_speculation.py
+	$(BIN)/python benchmarks/bench_speculation.py --batch 1 4 16 32 64 128
 	$(BIN)/python benchmarks/bench_backends.py --schemas $(SCHEMAS)
 
 # The backends behind extras: their tests skip where the libraries are absent.

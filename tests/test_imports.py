@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": {*CORE},
     "hf": {*CORE, "sampling", "reasoning", "request", "result", "engine"},
     "engine": {*CORE, "sampling", "spec", "reasoning", "request", "result"},
-    "inputs": {*CORE, "sampling", "request", "reasoning"},
+    "inputs": {*CORE, "sampling", "spec", "request", "reasoning"},
     "generate": {*CORE, "sampling", "result", "engine", "inputs"},
     "stream_pieces": {*CORE, "request", "result"},
     "stream": {*CORE, "sampling", "request", "result", "engine", "inputs", "generate", "stream_pieces"},

@@ -12,7 +12,10 @@ from constrain.grammar_spec import GrammarSpec
 from constrain.reasoning.compiled import compile_reasoning
 from constrain.request import Request
 from constrain.sampling.params import check_with_constraint
+from constrain.spec.by_name import make_proposer
 from constrain.spec.draft import Proposer
+from constrain.spec.length import ConstantLength, DraftLength
+from constrain.spec.rejection_sampler import RejectionSampler
 from constrain.vocabulary import Vocabulary
 
 
@@ -91,9 +94,31 @@ def as_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
 
 
 def as_proposer(proposer: str | Proposer | None, vocabulary: Vocabulary) -> Proposer | None:
-    """The proposer of that name."""
+    """The proposer of that name; ``InvalidInputError`` for anything else."""
     if proposer is None or isinstance(proposer, Proposer):
         return proposer
-    from constrain.spec.by_name import make_proposer
-
     return make_proposer(proposer, vocabulary)
+
+
+def as_draft_length(draft_length: int | DraftLength) -> DraftLength:
+    """The rule that a number stands for; ``InvalidInputError`` for what is neither."""
+    if isinstance(draft_length, DraftLength):
+        return draft_length
+    if not isinstance(draft_length, Integral) or isinstance(draft_length, bool) or draft_length < 0:
+        raise InvalidInputError(f"draft_length={draft_length!r}: want a number of tokens from 0 on, or a DraftLength")
+    return ConstantLength(int(draft_length))
+
+
+def as_rule(rule: str | RejectionSampler, length: DraftLength) -> RejectionSampler:
+    """The rule of that name; ``InvalidInputError`` for one that is unknown, or has no rates for such drafts."""
+    if rule == "synthetic":
+        raise InvalidInputError(
+            "rule='synthetic' needs rates: pass constrain.spec.RejectionSampler('synthetic', synthetic_rates=[...])"
+        )
+    made = rule if isinstance(rule, RejectionSampler) else RejectionSampler(rule)  # type: ignore[arg-type]  # it checks
+    if made.max_drafts is not None and made.max_drafts < length.max_length:
+        raise InvalidInputError(
+            f"draft_length={length.max_length} asks for more draft tokens than the {made.max_drafts} synthetic rates; "
+            "give a rate for each"
+        )
+    return made

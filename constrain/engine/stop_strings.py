@@ -11,6 +11,7 @@ class StopStrings:
         self._longest = max(map(len, self._texts))
         self._output = bytearray()
         self._looked_from = 0  # no match may end before
+        self._lengths: list[int] = []  # of the output before each token
 
     def feed(self, token_bytes: bytes, *, counts: bool = True) -> tuple[str, int] | None:
         """Add a token; the stop string that it completes, and the length in bytes of the output before it.
@@ -19,6 +20,7 @@ class StopStrings:
         complete already will not count later either.
         """
         start = max(self._looked_from - self._longest + 1, 0) if counts else 0
+        self._lengths.append(len(self._output))
         self._output += token_bytes
         found: tuple[int, int, str] | None = None
         if counts:
@@ -29,3 +31,9 @@ class StopStrings:
                     found = (at, -len(pattern), text)
         self._looked_from = len(self._output)
         return None if found is None else (found[2], found[0])
+
+    def rewind(self, num_tokens: int) -> None:
+        """Take back the last ``num_tokens`` tokens."""
+        for _ in range(num_tokens):
+            self._looked_from = self._lengths.pop()
+        del self._output[self._looked_from :]

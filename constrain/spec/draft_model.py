@@ -24,6 +24,8 @@ class DraftModelProposer(Proposer):
 
     Parameters
     ----------
+    max_batch_size:
+        Requests in one forward pass of the draft model; more take several.
     probabilities:
         Keep the distribution of each token, for the rules that ask for it. Needless for verification by drawing.
     """
@@ -41,6 +43,7 @@ class DraftModelProposer(Proposer):
         self._source = source
         self._vocabulary = vocabulary
         self._bitmask = TokenBitmask(max_batch_size, vocabulary, source.device)
+        self._max_batch_size = max_batch_size
         self._keeps_probabilities = probabilities
 
     def propose(
@@ -54,7 +57,9 @@ class DraftModelProposer(Proposer):
         try:
             with source_lock(self._source):
                 while drafting.rows:
-                    self._draft_one(drafting)
+                    rows = drafting.rows
+                    for start in range(0, len(rows), self._max_batch_size):
+                        self._draft_one(drafting, rows[start : start + self._max_batch_size])
         finally:
             drafting.restore_grammars()
         return [
@@ -66,9 +71,8 @@ class DraftModelProposer(Proposer):
         with source_lock(self._source):
             self._source.release(slot)
 
-    def _draft_one(self, drafting: "_Drafting") -> None:
-        """One more token for each row that still drafts."""
-        rows = drafting.rows
+    def _draft_one(self, drafting: "_Drafting", rows: Sequence[int]) -> None:
+        """One more token for each of ``rows``, which still draft."""
         views = [SequenceView(drafting.views[row].slot, drafting.token_ids(row)) for row in rows]
         logits = checked_logits(self._source, views, self._vocabulary.logits_width)
         logits = logits[:, : self._vocabulary.size].to(self._source.device, torch.float32, copy=True)
@@ -118,8 +122,8 @@ class _Drafting:
         max_length: int | None,
     ) -> None:
         self.views, self.grammars, self._keys = views, grammars, keys
-        room = [length if max_length is None else max_length - len(view.token_ids) + 1 for view, length in
-                zip(views, lengths, strict=True)]  # fmt: skip
+        # The last token of a draft is not read by the draft model itself.
+        room = [float("inf") if max_length is None else max_length - len(view.token_ids) + 1 for view in views]
         self._lengths = [min(length, left) for length, left in zip(lengths, room, strict=True)]
         self.ids: list[list[int]] = [[] for _ in views]
         self.probabilities: list[list[torch.Tensor]] = [[] for _ in views]

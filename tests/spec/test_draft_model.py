@@ -118,6 +118,16 @@ def test_a_draft_that_shares_the_targets_noise_agrees_with_it() -> None:
     assert agreed[True] > 270 > 100 > agreed[False]
 
 
+def test_more_requests_than_one_pass_takes_are_drafted_in_several() -> None:
+    source = ScriptedSource({A: [ONE, TWO, ONE], B: [TWO, ONE]})
+    proposer = DraftModelProposer(source, VOCABULARY, max_batch_size=2)
+    grammar = make_backend("trie", VOCABULARY).compile(regex("[12]+")).start()
+    views = [SequenceView(slot, [token]) for slot, token in enumerate([A, B, A, B, A])]
+    drafts = proposer.propose(views, [None, None, None, grammar, None], [2, 2, 1, 2, 2], [GREEDY] * 5)
+    assert [draft.token_ids for draft in drafts] == [(ONE, TWO), (TWO, ONE), (ONE,), (TWO, ONE), (ONE, TWO)]
+    assert [len(call) for call in source.calls] == [2, 2, 1, 2, 2]
+
+
 def test_another_vocabulary_or_too_many_rows_are_refused() -> None:
     with pytest.raises(VocabularyError, match="share the target's vocabulary"):
         DraftModelProposer(ScriptedSource({}, width=41), VOCABULARY)
