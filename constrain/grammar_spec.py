@@ -11,6 +11,9 @@ from constrain.regex import canonical_regex
 Kind = Literal["json_schema", "json_object", "regex", "choice", "ebnf", "lark", "structural_tag"]
 Whitespace = Literal["none", "canonical", "flexible"]
 KeyOrder = Literal["schema", "free"]
+Numbers = Literal["canonical", "any"]
+Escapes = Literal["short", "any"]
+Profile = Literal["default", "wide"]
 OnUnsupported = Literal["error", "ignore"]
 
 
@@ -23,12 +26,33 @@ class JsonForm:
     run away in blanks. White space stands inside the value only, never before or behind it.
 
     ``key_order``: ``"schema"``, the properties that a schema lists come in its order and before all others; or
-    ``"free"``, in any order, which is refused where the backend cannot do it exactly.
+    ``"free"``, in any order.
+
+    ``numbers``: ``"canonical"``, integers without fraction or exponent, and no exponent under a bound; or ``"any"``:
+    ``1.0`` and ``1e0`` are integers, too.
+
+    ``escapes``: ``"short"``, those of two characters, and others only for what cannot be written without; or ``"any"``:
+    also ``\\u0041`` where ``A`` would do, but
+    for names that the schema lists.
+
+    A form that a library cannot write exactly is written with its checks (``backend="auto"``), or refused by name.
     """
 
     whitespace: Whitespace = "flexible"
     max_whitespace: int = 32
     key_order: KeyOrder = "schema"
+    numbers: Numbers = "canonical"
+    escapes: Escapes = "short"
+
+    @classmethod
+    def of_profile(cls, profile: Profile) -> "JsonForm":
+        """``"default"``; or ``"wide"``, in which keys come in any order and numbers and strings in any form of JSON.
+
+        A model that was trained to write JSON in its own way finds ``"wide"`` easier, and pays for it at every step.
+        """
+        if profile not in get_args(Profile):
+            raise InvalidInputError(f"profile={profile!r}: want one of {get_args(Profile)}")
+        return cls(key_order="free", numbers="any", escapes="any") if profile == "wide" else cls()
 
     def __post_init__(self) -> None:
         if self.whitespace not in get_args(Whitespace):
@@ -37,6 +61,10 @@ class JsonForm:
             raise InvalidInputError(f"max_whitespace={self.max_whitespace}: want 1 to 1000")
         if self.key_order not in get_args(KeyOrder):
             raise InvalidInputError(f"key_order={self.key_order!r}: want one of {get_args(KeyOrder)}")
+        if self.numbers not in get_args(Numbers):
+            raise InvalidInputError(f"numbers={self.numbers!r}: want one of {get_args(Numbers)}")
+        if self.escapes not in get_args(Escapes):
+            raise InvalidInputError(f"escapes={self.escapes!r}: want one of {get_args(Escapes)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +103,7 @@ def json_schema(
     schema: Mapping[str, Any] | bool | str,
     *,
     form: JsonForm | None = None,
+    profile: Profile | None = None,
     documents: Any = None,
     dialect: Any = None,
     assert_formats: bool | None = None,
@@ -82,6 +111,8 @@ def json_schema(
 ) -> GrammarSpec:
     """A JSON value that is valid under ``schema``, a parsed document or its JSON text.
 
+    form, profile:
+        How the JSON is written: a ``JsonForm``, or the name of one (``JsonForm.of_profile``).
     documents:
         What references may lead to besides, ``{uri: schema}`` or a ``constrain.schema.Documents``; nothing is fetched.
     dialect:
@@ -98,8 +129,11 @@ def json_schema(
 
     if unsupported not in get_args(OnUnsupported):
         raise InvalidInputError(f"unsupported={unsupported!r}: want one of {get_args(OnUnsupported)}")
+    if form is not None and profile is not None:
+        raise InvalidInputError("give form or profile, not both: a profile is a form by name")
+    form = form or JsonForm.of_profile(profile or "default")
     data = parse_schema(schema, documents=documents, dialect=dialect or DRAFT_2020_12)
-    return GrammarSpec("json_schema", _dumps(data), form or JsonForm(), bool(assert_formats), unsupported)
+    return GrammarSpec("json_schema", _dumps(data), form, bool(assert_formats), unsupported)
 
 
 def json_object(*, form: JsonForm | None = None) -> GrammarSpec:

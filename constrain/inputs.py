@@ -13,6 +13,9 @@ from constrain.reasoning.options import Reasoning
 from constrain.request import Request
 from constrain.sampling.params import SamplingFields, SamplingParams
 from constrain.source import FunctionSource, LogitsSource
+from constrain.spec.draft import Proposer
+from constrain.spec.length import DraftLength
+from constrain.spec.rejection_sampler import RejectionSampler
 from constrain.vocabulary import Vocabulary
 
 Message: TypeAlias = Mapping[str, Any]
@@ -29,8 +32,9 @@ class OneOptions(SamplingFields, total=False):
     timeout_s: float | None
     reasoning: Reasoning | None
     processors: Sequence[Any]
-    proposer: Any
-    draft_length: Any
+    proposer: str | Proposer | None
+    draft_length: int | DraftLength
+    rule: str | RejectionSampler
 
 
 class ManyOptions(OneOptions, total=False):
@@ -58,7 +62,7 @@ class Options:
     def read(cls, options: OneOptions | ManyOptions) -> "Options":
         """Raises ``TypeError`` for a name that nobody knows, and ``InvalidInputError`` for a wrong sampling field."""
         given: dict[str, Any] = dict(options)
-        of_engine = ("processors", "proposer", "draft_length")
+        of_engine = ("processors", "proposer", "draft_length", "rule")
         engine: dict[str, Any] = {name: given.pop(name) for name in of_engine if name in given}
         return cls(
             tokenizer=given.pop("tokenizer", None),

@@ -8,11 +8,12 @@ from constrain.backend import Backend
 from constrain.backends import make_backend
 from constrain.backends._json_schema import enforceable
 from constrain.backends.auto import AutoBackend
-from constrain.errors import Unsupported
+from constrain.errors import UnsatisfiableGrammarError, Unsupported
 from constrain.grammar_spec import GrammarSpec, JsonForm, OnUnsupported, json_schema
 from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from constrain.backends._checked import Checked
     from constrain.schema import SchemaReport
 
 
@@ -49,27 +50,47 @@ def report_on(grammar_spec: GrammarSpec, backend: Backend) -> "SchemaReport":
 
     form = grammar_spec.form or JsonForm()
     read = rewritten(grammar_spec.text, grammar_spec.assert_formats)
-    name, reason, missing, ignored = _chosen(grammar_spec, backend)
+    rules = read.rules
+    checks = _checks(grammar_spec, backend)
+    if checks is None:
+        name, reason, missing, ignored = _chosen(grammar_spec, backend)
+    else:
+        name, reason = checks.compiled.backend_name, checks.compiled.backend_reason
+        missing, ignored, rules = checks.taken_over, [], checks.loose.read.rules
     return schema_report(
         read.original_uses,
         missing,
         backend=name,
         reason=reason,
-        rules=read.rules,
+        checked=[] if checks is None else [item.pointer for item in missing],
+        fallback=[] if checks is None else checks.loose.dropped,
+        rules=rules,
         ignored={item.pointer for item in ignored},
         defaults=_defaults(form, grammar_spec),
     )
 
 
+def _checks(grammar_spec: GrammarSpec, backend: Backend) -> "Checked | None":
+    """How ``backend`` would enforce the spec with checks; None where it needs none, or has none."""
+    if not isinstance(backend, AutoBackend):
+        return None
+    try:
+        return backend.checks(grammar_spec)
+    except UnsatisfiableGrammarError:
+        return None  # and ``_chosen`` says so
+
+
 def _chosen(grammar_spec: GrammarSpec, backend: Backend) -> tuple[str, str, list[Unsupported], list[Unsupported]]:
     """The library that enforces the spec, why, what no library enforces, and what of that is ignored."""
     strict = replace(grammar_spec, unsupported="error")
-    missing = backend.unsupported(strict)
+    try:
+        missing = backend.unsupported(strict)
+    except UnsatisfiableGrammarError as exc:
+        return backend.name, str(exc), list(exc.unsupported), []
     if missing and grammar_spec.unsupported == "error":
         if not isinstance(backend, AutoBackend):
             return backend.name, "it cannot enforce all of the schema", missing, []
-        first = backend.library(backend.order(strict)[0])
-        return backend.name, f"no backend enforces all of it; {first.name} lacks", first.unsupported(strict), []
+        return backend.name, "no backend enforces all of it, and no check", backend.unchecked(strict), []
     name, reason = backend.name, "as asked"
     if isinstance(backend, AutoBackend):
         name, reason = backend.explain(grammar_spec)
@@ -84,10 +105,13 @@ def _defaults(form: JsonForm, grammar_spec: GrammarSpec) -> dict[str, str]:
     return {
         "whitespace": blanks if form.whitespace == "flexible" else form.whitespace,
         "key order": "that of the schema, listed properties first" if form.key_order == "schema" else "free",
-        "string escapes": r"the short ones (\" \\ \b \f \n \r \t); no \u, no \/",
-        "numbers": "integers without fraction or exponent; under bounds or multipleOf no exponent",
+        "string escapes": "any" if form.escapes == "any" else r"the short ones (\" \\ \b \f \n \r \t); no \u, no \/",
+        "numbers": "in any form" if form.numbers == "any" else _CANONICAL,
         "formats": formats,
     }
+
+
+_CANONICAL = "integers without fraction or exponent; under bounds or multipleOf no exponent"
 
 
 def _bytes() -> Vocabulary:

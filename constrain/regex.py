@@ -196,7 +196,7 @@ def _sequence(items: Sequence[Any], place: _Place) -> Node:
 def _item(op: str, argument: Any, place: _Place) -> Node:
     match op:
         case "LITERAL" | "NOT_LITERAL" | "IN" | "ANY":
-            return chars(_matched_ranges(op, argument, place.flags))
+            return chars(matched_ranges(op, argument, place.flags))
         case "AT":
             return _anchor(str(argument), place)
         case "BRANCH":
@@ -247,7 +247,7 @@ def _depth(node: Node) -> int:
 # Sets of characters.
 
 
-def _matched_ranges(op: str, argument: Any, flags: int) -> Ranges:
+def matched_ranges(op: str, argument: Any, flags: int) -> Ranges:
     """The characters that one item of the stdlib's tree matches."""
     plain = _plain_ranges(op, argument, flags)
     if not flags & re.IGNORECASE or op == "ANY":

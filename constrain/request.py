@@ -62,8 +62,11 @@ class Request:
         return [replace(self, params=params) for params in each]
 
 
-def _seconds(timeout_s: Any) -> float:
-    if isinstance(timeout_s, Real) and not isinstance(timeout_s, bool) and timeout_s >= 0:
+def _seconds(timeout_s: object) -> float:
+    seconds = float("nan")
+    if isinstance(timeout_s, Real) and not isinstance(timeout_s, bool):
         with suppress(OverflowError):
-            return float(timeout_s)
-    raise InvalidInputError(f"timeout_s={timeout_s!r}: want a number of seconds from 0 on, or None")
+            seconds = float(timeout_s)
+    if not seconds >= 0:
+        raise InvalidInputError(f"timeout_s={timeout_s!r}: want a number of seconds from 0 on, or None")
+    return seconds

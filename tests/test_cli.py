@@ -44,9 +44,11 @@ def test_check_prints_json(schema_file, capsys):
 
 
 def test_check_asserts_formats_when_asked(schema_file, capsys):
-    path = schema_file({"type": "string", "format": "no-such-format"})
-    assert main(["check", path]) == 0
-    assert main(["check", path, "--assert-formats"]) == 1
+    path = schema_file({"type": "string", "format": "date"})
+    for options, fate in (([], "annotation"), (["--assert-formats"], "grammar")):
+        assert main(["check", path, "--json", *options]) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert {entry["pointer"]: entry["enforcement"] for entry in report["keywords"]}["/format"] == fate
 
 
 def test_check_reads_standard_input_and_documents(monkeypatch, tmp_path, capsys):

@@ -37,7 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compiler": {"errors", "backend", "grammar", "grammar_spec"},
     "bitmask": {"errors", "vocabulary"},
     "source": {"errors"},
-    "schema": {"errors", "grammar_spec", "grammar"},
+    "schema": {"errors", "vocabulary", "regex", "grammar_spec", "grammar"},
     "reasoning": {"errors", "vocabulary", "grammar_spec", "grammar", "bitmask"},
     "tools": {"errors", "grammar_spec", "schema", "tags", "vocabulary"},
     "sampling": {"errors"},
@@ -47,7 +47,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "backends": {*CORE},
     "hf": {*CORE, "sampling", "reasoning", "request", "result", "engine"},
     "engine": {*CORE, "sampling", "spec", "reasoning", "request", "result"},
-    "inputs": {*CORE, "sampling", "request", "reasoning"},
+    "inputs": {*CORE, "sampling", "spec", "request", "reasoning"},
     "generate": {*CORE, "sampling", "result", "engine", "inputs"},
     "stream_pieces": {*CORE, "request", "result"},
     "stream": {*CORE, "sampling", "request", "result", "engine", "inputs", "generate", "stream_pieces"},
@@ -87,6 +87,8 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
 HOMES = {
     "xgrammar": {"backends/xgrammar.py"},
     "llguidance": {"backends/llguidance.py"},
+    "outlines_core": {"backends/outlines.py"},
+    "lmformatenforcer": {"backends/lm_format_enforcer.py"},
     "transformers": {"hf/"},
     "triton": {"sampling/ops/", "spec/ops/"},
     "jsonschema": {"schema/"},
@@ -160,7 +162,8 @@ def test_no_backend_imports_another() -> None:
 def test_importing_constrain_loads_nothing_heavy() -> None:
     code = (
         "import sys, constrain, constrain.backends, constrain.schema, constrain.sampling, constrain.reasoning;"
-        "print([m for m in ('xgrammar', 'llguidance', 'transformers', 'triton') if m in sys.modules])"
+        "print([m for m in ('xgrammar', 'llguidance', 'outlines_core', 'lmformatenforcer', 'transformers', 'triton')"
+        " if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -36,18 +36,29 @@ def test_every_keyword_has_its_place_and_its_fate() -> None:
         "/properties/b/type": "grammar",
         "/properties/b/items": "grammar",
         "/properties/b/items/type": "grammar",
-        "/properties/b/uniqueItems": "unsupported",
+        "/properties/b/uniqueItems": "check",
         "/properties/c/type": "grammar",
         "/properties/c/minLength": "annotation",
     }
     reasons = {entry.pointer: entry.reason for entry in report.entries}
     assert reasons["/properties/a/not"] == "as the complement"
-    assert "not implemented" in reasons["/properties/b/uniqueItems"]
-    assert not report.exact and "no backend enforces all of it" in report.reason
+    assert "guides as" in reasons["/properties/b/uniqueItems"]
+    assert report.exact and report.backend == "llguidance+checks" and "checks decide" in report.reason
+
+
+def test_what_nothing_guides_is_a_fallback() -> None:
+    report = inspect_schema({"type": "string", "pattern": "(?=a)b|a", "not": {"pattern": "c"}})
+    assert enforcement(report)["/pattern"] == "fallback" and enforcement(report)["/not"] == "check"
+    assert "fallback" in report.to_text() and report.exact
+
+
+def test_a_schema_that_no_value_meets_says_so() -> None:
+    report = inspect_schema({"not": {}})
+    assert not report.exact and "unsatisfiable" in report.reason
 
 
 def test_what_is_ignored_stands_in_the_report() -> None:
-    report = inspect_schema(SCHEMA, unsupported="ignore")
+    report = inspect_schema(SCHEMA, backend="llguidance", unsupported="ignore")
     assert [entry.pointer for entry in report.ignored] == ["/properties/b/uniqueItems"]
     assert report.backend == "llguidance" and not report.unsupported and not report.exact
     assert "ignored      /properties/b/uniqueItems" in report.to_text()
@@ -73,7 +84,8 @@ def test_defaults_and_caps_are_listed() -> None:
 def test_formats_and_documents_are_heeded() -> None:
     assert enforcement(inspect_schema({"format": "date"})) == {"/format": "annotation"}
     assert enforcement(inspect_schema({"format": "date"}, assert_formats=True)) == {"/format": "grammar"}
-    assert enforcement(inspect_schema({"format": "odd"}, assert_formats=True)) == {"/format": "unsupported"}
+    assert enforcement(inspect_schema({"format": "odd"}, assert_formats=True)) == {"/format": "annotation"}
+    assert enforcement(inspect_schema({"format": "hostname"}, assert_formats=True)) == {"/format": "fallback"}
     documents = {"https://example.com/a": {"type": "null"}}
     assert inspect_schema({"$ref": "https://example.com/a"}, documents=documents).exact
 
@@ -86,10 +98,10 @@ def test_formats_and_documents_are_heeded() -> None:
         ({"items": {"enum": [1, {"a": 1, "b": 2}]}}, "/items/enum"),
     ],
 )
-def test_a_free_key_order_is_refused_where_it_is_not_exact(schema: Any, pointer: str) -> None:
-    report = inspect_schema(schema, form=JsonForm(key_order="free"))
+def test_a_free_key_order_alone_is_refused_where_it_is_not_exact(schema: Any, pointer: str) -> None:
+    report = inspect_schema(schema, backend="llguidance", form=JsonForm(key_order="free"))
     assert pointer in [entry.pointer for entry in report.unsupported if "key_order" in entry.reason]
-    assert inspect_schema(schema).exact
+    assert inspect_schema(schema).exact and inspect_schema(schema, form=JsonForm(key_order="free")).exact
 
 
 def test_what_is_no_schema_raises() -> None:

@@ -11,6 +11,8 @@ _HOMES = {
     "llguidance": ("constrain.backends.llguidance", "LLGuidanceBackend"),
     "xgrammar": ("constrain.backends.xgrammar", "XGrammarBackend"),
     "trie": ("constrain.backends.trie", "TrieBackend"),
+    "outlines": ("constrain.backends.outlines", "OutlinesBackend"),
+    "lm-format-enforcer": ("constrain.backends.lm_format_enforcer", "LMFormatEnforcerBackend"),
 }
 
 BACKEND_NAMES = tuple(_HOMES)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from constrain.backend import Backend, unsupported_error
 from constrain.errors import Unsupported
-from constrain.grammar_spec import GrammarSpec
+from constrain.grammar_spec import GrammarSpec, JsonForm
 
 if TYPE_CHECKING:
     from constrain.schema.inventory import KeywordUse
@@ -29,18 +29,24 @@ def read_schema(grammar_spec: GrammarSpec) -> "Rewritten":
     return rewritten(grammar_spec.text, grammar_spec.assert_formats, _is_free(grammar_spec))
 
 
-def ordered_places(grammar_spec: GrammarSpec, schema: "Rewritten") -> list[Unsupported]:
-    """Where keys have one order, and the form of JSON asks for any."""
-    from constrain.schema.key_order import ordered_keyword
+def unwritten_forms(grammar_spec: GrammarSpec, schema: "Rewritten") -> list[Unsupported]:
+    """Where the form of JSON asks for more ways to write a value than a grammar of its own has."""
+    from constrain.schema.key_order import ordered_keyword, unformed_keyword
 
-    if not _is_free(grammar_spec):
-        return []
+    form = grammar_spec.form or JsonForm()
     found = []
-    for node in schema.graph.nodes:
+    for node in schema.graph.nodes if form.key_order == "free" else ():
         keyword = ordered_keyword(node) if node.applied and node.pointer not in schema.unordered else None
         if keyword is not None:
             reason = "key_order='free', which is exact only for closed objects of up to four properties"
             found.append(Unsupported(reason, child_pointer(node.pointer, keyword), keyword))
+    for node in schema.graph.nodes if form.numbers == "any" else ():
+        keyword = unformed_keyword(node) if node.applied else None
+        if keyword is not None:
+            reason = "numbers='any', and this has numbers written in one form"
+            found.append(Unsupported(reason, child_pointer(node.pointer, keyword), keyword))
+    if form.escapes == "any":
+        found.append(Unsupported("escapes='any', with which a key has several spellings"))
     return found
 
 

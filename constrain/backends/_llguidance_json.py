@@ -61,11 +61,16 @@ def unsupported_schema(schema: "Rewritten") -> list[Unsupported]:
         if depth > MAX_DEPTH:
             return [Unsupported(f"the schema nests deeper than {MAX_DEPTH} levels", pointer)]
     found += _unsupported_bounds(schema)
+    found += slow_multiples(schema)
+    return found
+
+
+def slow_multiples(schema: "Rewritten") -> Iterator[Unsupported]:
+    """The first multipleOf, where all together take llguidance too long."""
     multiples = [use for use in schema.uses if use.effective and use.keyword == "multipleOf"]
     if multiples and _units([Fraction(str(use.value)) for use in multiples]) > MAX_MULTIPLE:
         reason = f"multiples that repeat only after more than {MAX_MULTIPLE} units take llguidance too long"
-        found.append(multiples[0].unsupported(reason))
-    return found
+        yield multiples[0].unsupported(reason)
 
 
 def schema_support(use: "KeywordUse") -> Unsupported | None:
@@ -97,6 +102,15 @@ def schema_support(use: "KeywordUse") -> Unsupported | None:
         if problem is not None:
             return use.unsupported(f"{use.keyword} {pattern!r}: {problem}")
     return None
+
+
+def has_unwritable_text(schema: "Rewritten") -> bool:
+    """Whether a keyword asks for a character that only a ``\\u`` escape can write."""
+    return any(
+        use.keyword in _WRITTEN and _has_unwritable(use.value, keys_only=use.keyword.endswith("roperties"))
+        for use in schema.uses
+        if use.effective
+    )
 
 
 def _unsupported_bounds(schema: "Rewritten") -> Iterator[Unsupported]:
@@ -141,8 +155,8 @@ _OPPOSITE = {
 }
 
 
-def json_grammar(schema: "Rewritten", form: JsonForm) -> str:
-    """A Lark grammar of the values of ``schema``."""
+def json_grammar(schema: "Rewritten", form: JsonForm, *, escapes: bool = False) -> str:
+    """A Lark grammar of the values of ``schema``; ``escapes`` lets characters be written as ``\\u0041``, too."""
     # json.dumps, never the caller's own text: llguidance pastes it unparsed, and a second grammar could ride along.
     data = json.loads(json.dumps(schema.schema))
     root: dict[str, Any] = {} if data is True else data
@@ -152,7 +166,7 @@ def json_grammar(schema: "Rewritten", form: JsonForm) -> str:
     spelled = sorted(patterned, key=lambda pointer: pointer.count("/"), reverse=True)
     for pointer, change_ in [*((each, _narrow_) for each in narrowed), *((each, _spell_out_) for each in spelled)]:
         change_(_at(root, pointer))
-    root["x-guidance"] = _options(form)
+    root["x-guidance"] = _options(form, escapes)
     return f"start: %json {json.dumps(root)}\n"
 
 
@@ -255,9 +269,11 @@ def _narrow_(schema: dict[str, Any]) -> None:
         schema["pattern"] = pattern
 
 
-def _options(form: JsonForm) -> dict[str, Any]:
+def _options(form: JsonForm, escapes: bool) -> dict[str, Any]:
     # Without "u": \u0066oo would be another spelling of the key foo, which `properties` does not see.
     options: dict[str, Any] = {"json_allowed_escapes": '"\\bfnrt', "whitespace_flexible": form.whitespace == "flexible"}
+    if escapes:
+        options |= {"json_allowed_escapes": '"\\bfnrtu', "json_allow_general_unicode_escapes": form.escapes == "any"}
     if form.whitespace == "flexible":
         options["whitespace_pattern"] = f"{_WHITESPACE}{{0,{form.max_whitespace}}}"
     elif form.whitespace == "canonical":

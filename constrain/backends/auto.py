@@ -2,22 +2,29 @@
 
 import threading
 from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from constrain.backend import Backend
 from constrain.backends import make_backend
 from constrain.backends._described import DescribedGrammar
-from constrain.errors import Unsupported, UnsupportedGrammarError
+from constrain.errors import UnsatisfiableGrammarError, Unsupported, UnsupportedGrammarError
 from constrain.grammar import CompiledGrammar
 from constrain.grammar_spec import GrammarSpec
 from constrain.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from constrain.backends._checked import Checked
 
 _BOTH = ("llguidance", "xgrammar")
 _ORDER = {"ebnf": ("xgrammar",), "lark": ("llguidance",)}
 
 
 class AutoBackend(Backend):
-    """llguidance first, which refuses what it cannot do; xgrammar for what only it reads, and where its list allows.
+    """A library that enforces all of a constraint by itself, llguidance first; for the rest of JSON Schema, checks.
 
+    llguidance refuses what it cannot do; xgrammar is asked for what only it reads, and where its list allows. Where
+    neither enforces a schema, llguidance follows a looser one, and the evaluator of ``constrain.schema`` decides.
     A library is loaded, and the vocabulary prepared for it, when it is first needed.
     """
 
@@ -27,10 +34,13 @@ class AutoBackend(Backend):
         super().__init__(vocabulary)
         self._lock = threading.Lock()
         self._backends: dict[str, Backend] = {}
+        self._checked = lru_cache(maxsize=32)(self._compile_checked)
 
     def unsupported(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
         chosen, refusals = self._choose(grammar_spec)
-        return [] if chosen is not None else _joined(refusals)
+        if chosen is not None or self._with_checks(grammar_spec, refusals) is not None:
+            return []
+        return _joined(refusals)
 
     def compile(self, grammar_spec: GrammarSpec) -> CompiledGrammar:
         refusals: dict[str, list[Unsupported]] = {}
@@ -41,6 +51,10 @@ class AutoBackend(Backend):
                 refusals[name] = list(exc.unsupported) or [Unsupported(str(exc))]
             else:
                 return DescribedGrammar(compiled, grammar_spec, _reason(grammar_spec, refusals))
+        checked = self._with_checks(grammar_spec, refusals)
+        if checked is not None:
+            reason = f"{checked.compiled.backend_reason}; {_message(refusals)}"
+            return DescribedGrammar(checked.compiled, grammar_spec, reason)
         if grammar_spec.unsupported == "ignore":
             compiled = self.library(self.order(grammar_spec)[0]).compile(grammar_spec)
             return DescribedGrammar(compiled, grammar_spec, f"no backend enforces all of it; {compiled.backend_reason}")
@@ -51,9 +65,24 @@ class AutoBackend(Backend):
         chosen, refusals = self._choose(grammar_spec)
         if chosen is not None:
             return chosen, _reason(grammar_spec, refusals)
+        checked = self._with_checks(grammar_spec, refusals)
+        if checked is not None:
+            return checked.compiled.backend_name, f"{checked.compiled.backend_reason}; {_message(refusals)}"
         if grammar_spec.unsupported == "ignore":
             return self.order(grammar_spec)[0], "no backend enforces all of it, and the rest is to be ignored"
         raise _refusal(refusals)
+
+    def checks(self, grammar_spec: GrammarSpec) -> "Checked | None":
+        """How ``compile`` would enforce a schema with checks; None where it needs none, or cannot."""
+        chosen, refusals = self._choose(grammar_spec)
+        checked = self._with_checks(grammar_spec, refusals) if chosen is None else None
+        return replace(checked, lacking=tuple(refusals["llguidance"])) if checked is not None else None
+
+    def unchecked(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
+        """Of a schema that is refused, what not even a check enforces."""
+        _, refusals = self._choose(grammar_spec)
+        self._with_checks(grammar_spec, refusals)
+        return refusals.get("checks") or refusals[self.order(grammar_spec)[0]]
 
     def _choose(self, grammar_spec: GrammarSpec) -> tuple[str | None, dict[str, list[Unsupported]]]:
         refusals: dict[str, list[Unsupported]] = {}
@@ -63,6 +92,29 @@ class AutoBackend(Backend):
                 return name, refusals
             refusals[name] = unsupported
         return None, refusals
+
+    def _with_checks(self, grammar_spec: GrammarSpec, refusals: dict[str, list[Unsupported]]) -> "Checked | None":
+        """The schema with its checks; None, with the reasons added to ``refusals``, for what no check enforces.
+
+        Raises ``UnsatisfiableGrammarError``.
+        """
+        if grammar_spec.kind != "json_schema":
+            return None
+        try:
+            return self._checked(replace(grammar_spec, unsupported="error"))
+        except UnsatisfiableGrammarError:
+            raise
+        except UnsupportedGrammarError as exc:
+            refusals["checks"] = list(exc.unsupported) or [Unsupported(str(exc))]
+            return None
+
+    def _compile_checked(self, grammar_spec: GrammarSpec) -> "Checked":
+        from constrain.backends._checked import compile_checked
+        from constrain.backends.llguidance import LLGuidanceBackend
+
+        library = self.library(LLGuidanceBackend.name)
+        assert isinstance(library, LLGuidanceBackend)
+        return compile_checked(grammar_spec, library.compile_guide)
 
     @staticmethod
     def order(grammar_spec: GrammarSpec) -> tuple[str, ...]:

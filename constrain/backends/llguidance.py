@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -12,7 +13,8 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from constrain.backend import Backend, unsupported_error
 from constrain.backends._described import compile_without
-from constrain.backends._json_schema import ordered_places, read_schema, read_text
+from constrain.backends._json_schema import read_schema, read_text, unwritten_forms
+from constrain.backends._llguidance_guide import guide_of
 from constrain.backends._llguidance_json import json_grammar, unsupported_schema
 from constrain.backends._llguidance_lark import embedded_schemas, unsupported_lark
 from constrain.backends._llguidance_regex import rust_literal, rust_regex
@@ -20,7 +22,13 @@ from constrain.backends._llguidance_tags import tagged_lark, unsupported_tagged
 from constrain.backends._stopping import StoppingGrammar
 from constrain.backends._tag_expression import tag_expression
 from constrain.backends._tags import unsupported_tags
-from constrain.errors import BackendError, InvalidGrammarError, Unsupported, VocabularyError
+from constrain.errors import (
+    BackendError,
+    InvalidGrammarError,
+    UnsatisfiableGrammarError,
+    Unsupported,
+    VocabularyError,
+)
 from constrain.grammar import CompiledGrammar, RowState
 from constrain.grammar_spec import GrammarSpec, JsonForm
 from constrain.regex import parse_regex
@@ -28,6 +36,7 @@ from constrain.tags import named_token_ids, read_tagged_text
 from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from constrain.schema.loosening import LooseSchema
     from constrain.schema.rewrite import Rewritten
 
 _KINDS = ("json_schema", "json_object", "regex", "choice", "lark", "structural_tag")
@@ -57,6 +66,27 @@ class LLGuidanceBackend(Backend):
             raise unsupported_error(self.name, outcome)
         return _Compiled(grammar_spec, self.vocabulary, outcome)
 
+    def compile_guide(self, grammar_spec: GrammarSpec) -> "tuple[CompiledGrammar, LooseSchema]":
+        """A grammar that takes whatever is valid under a schema, and maybe more; and the loose schema that it follows.
+
+        Raises ``UnsatisfiableGrammarError`` where no value can be begun.
+        """
+        loose, matcher = guide_of(grammar_spec, self._try_guide)
+        return _Compiled(grammar_spec, self.vocabulary, matcher), loose
+
+    def _try_guide(self, text: str) -> Any:
+        outcome = self._try_lark(text)
+        if isinstance(outcome, _Begins):
+            if outcome.nowhere:
+                raise UnsatisfiableGrammarError(_UNSATISFIABLE, unsupported=[Unsupported(_UNSATISFIABLE)])
+            return outcome.matcher
+        message = outcome if isinstance(outcome, str) else "; ".join(outcome)
+        # One that is said of a definition speaks of that alone, which may be no more than optional.
+        if "Unsatisfiable schema" in message and "while processing" not in message:
+            reason = _first_line(message).removeprefix("failed to compile JSON schema: ")
+            raise UnsatisfiableGrammarError(reason, unsupported=[Unsupported(reason)])
+        return message
+
     def _try_compile(self, grammar_spec: GrammarSpec) -> Any:
         """A matcher at the start, or the list of what is unsupported."""
         if grammar_spec.kind not in _KINDS:
@@ -64,28 +94,14 @@ class LLGuidanceBackend(Backend):
         unsupported = self._static_problems(grammar_spec)
         if unsupported:
             return unsupported
-        # Last, so that it wins over a line of the user's own.
-        lark = f'{self._lark_of(grammar_spec)}\n%llguidance {{"no_forcing": true}}\n'
-        try:
-            matcher: Any = LLMatcher(self._tokenizer, lark, log_level=0, limits=_limits())
-        except UnicodeEncodeError as exc:
-            raise InvalidGrammarError("a lone surrogate is no character and cannot be generated") from exc
-        except Exception as exc:
-            raise BackendError(f"llguidance failed: {exc}") from exc
-        if matcher.is_error():
-            return _refusals(grammar_spec, matcher.get_error())
-        warnings = matcher.get_grammar_warnings()
-        if warnings:
-            return [Unsupported(str(warning)) for warning in warnings]
-        # Some grammars compile and die at their first mask (1,000 optional properties); others allow nothing at all.
-        probe = matcher.deep_copy()
-        probe.compute_bitmask()
-        if probe.is_error() and not _is_dead_end(probe):
-            return [Unsupported(f"llguidance gives up at the first token: {_first_line(probe.get_error())}")]
-        if probe.is_error() and grammar_spec.kind == "json_schema":
-            reason = "no value of this schema can be begun: it is unsatisfiable, or recurs without end"
-            return [_schema_refusal(read_schema(grammar_spec), reason)]
-        return matcher
+        outcome = self._try_lark(self._lark_of(grammar_spec))
+        if isinstance(outcome, _Begins):
+            if outcome.nowhere and grammar_spec.kind == "json_schema":
+                return [_schema_refusal(read_schema(grammar_spec), _UNSATISFIABLE)]
+            return outcome.matcher
+        return (
+            [Unsupported(item) for item in outcome] if isinstance(outcome, list) else _refusals(grammar_spec, outcome)
+        )
 
     def _static_problems(self, grammar_spec: GrammarSpec) -> list[Unsupported]:
         if grammar_spec.kind != "structural_tag":
@@ -102,6 +118,39 @@ class LLGuidanceBackend(Backend):
         return (
             _lark_of(grammar_spec) if tagged is None else tagged_lark(tag_expression(tagged, self.vocabulary), _lark_of)
         )
+
+    def _try_lark(self, text: str) -> "_Begins | str | list[str]":
+        """A matcher at the start, or the message of what is wrong with ``text``, or what llguidance gives up at."""
+        # Last, so that it wins over a line of the user's own.
+        lark = f'{text}\n%llguidance {{"no_forcing": true}}\n'
+        try:
+            matcher: Any = LLMatcher(self._tokenizer, lark, log_level=0, limits=_limits())
+        except UnicodeEncodeError as exc:
+            raise InvalidGrammarError("a lone surrogate is no character and cannot be generated") from exc
+        except Exception as exc:
+            raise BackendError(f"llguidance failed: {exc}") from exc
+        if matcher.is_error():
+            return str(matcher.get_error())
+        warnings = matcher.get_grammar_warnings()
+        if warnings:
+            return list(map(str, warnings))
+        # Some grammars compile and die at their first mask (1,000 optional properties); others allow nothing at all.
+        probe = matcher.deep_copy()
+        probe.compute_bitmask()
+        if probe.is_error() and not _is_dead_end(probe):
+            return [f"llguidance gives up at the first token: {_first_line(probe.get_error())}"]
+        return _Begins(matcher, nowhere=probe.is_error())
+
+
+_UNSATISFIABLE = "no value of this schema can be begun: it is unsatisfiable, or recurs without end"
+
+
+@dataclass(frozen=True, slots=True)
+class _Begins:
+    """A matcher at the start; ``nowhere``: it has no first token."""
+
+    matcher: Any
+    nowhere: bool
 
 
 def _limits() -> Any:
@@ -248,7 +297,7 @@ def _is_dead_end(matcher: Any) -> bool:
 def _static_problems(grammar_spec: GrammarSpec) -> list[Unsupported]:
     if grammar_spec.kind == "json_schema":
         schema = read_schema(grammar_spec)
-        return [schema.at_home(item) for item in (*unsupported_schema(schema), *ordered_places(grammar_spec, schema))]
+        return [schema.at_home(item) for item in (*unsupported_schema(schema), *unwritten_forms(grammar_spec, schema))]
     if grammar_spec.kind == "lark":
         return unsupported_lark(grammar_spec.text)
     return []

@@ -11,7 +11,7 @@ import xgrammar
 
 from constrain.backend import Backend
 from constrain.backends._described import compile_without
-from constrain.backends._json_schema import ordered_places, read_schema
+from constrain.backends._json_schema import read_schema, unwritten_forms
 from constrain.backends._stopping import StoppingGrammar
 from constrain.backends._tag_expression import tag_expression
 from constrain.backends._tags import unsupported_tags
@@ -53,7 +53,7 @@ class XGrammarBackend(Backend):
                 schema = read_schema(grammar_spec)
                 return [
                     schema.at_home(item)
-                    for item in (*unsupported_schema(schema), *ordered_places(grammar_spec, schema))
+                    for item in (*unsupported_schema(schema), *unwritten_forms(grammar_spec, schema))
                 ]
             case "ebnf":
                 return unsupported_ebnf(grammar_spec.text)

@@ -5,7 +5,7 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from constrain.grammar_spec import KeyOrder
+from constrain.grammar_spec import Profile
 
 InstanceOrder = Literal["schema", "as-is"]
 
@@ -43,20 +43,26 @@ class Settings:
     """How the cases of a run are judged. A result is reused only under equal settings.
 
     ``backend`` is a name or ``package.module:Class``; ``vocabulary`` is ``"builtin"``, ``"packaged"`` (SmolLM2's) or
-    the folder of a tokenizer. ``key_order`` is that of the grammar, ``instance_order`` how instances are written: as
-    they stand, or in the order of the schema. ``case_seconds`` and ``memory_mb`` end the worker that exceeds them.
+    the folder of a tokenizer. ``profile`` is the form of JSON, ``instance_order`` how instances are written: as they
+    stand, or in the order of the schema; None: as the profile wants them. ``case_seconds`` and ``memory_mb`` end the
+    worker that exceeds them.
     """
 
     backend: str = "auto"
     vocabulary: str = "builtin"
-    key_order: KeyOrder = "schema"
-    instance_order: InstanceOrder = "schema"
+    profile: Profile = "default"
+    instance_order: InstanceOrder | None = None
     num_walks: int = 0
     max_walk_tokens: int = 250
     seed: int = 0
     remotes: str | None = None
     case_seconds: float = 60.0
     memory_mb: int = 4096
+
+    @property
+    def keeps_order(self) -> bool:
+        """Whether instances are written as they stand."""
+        return (self.instance_order or ("as-is" if self.profile == "wide" else "schema")) == "as-is"
 
 
 def case_key(case: Case, settings: Settings, versions: str) -> str:

@@ -24,10 +24,11 @@ from constrain.errors import (
     InvalidInputError,
     InvalidSchemaError,
     LimitExceededError,
+    UnsatisfiableGrammarError,
     UnsupportedGrammarError,
 )
 from constrain.grammar import CompiledGrammar
-from constrain.grammar_spec import GrammarSpec, JsonForm, json_schema
+from constrain.grammar_spec import GrammarSpec, json_schema
 from constrain.schema import DIALECTS, Dialect, Documents, Validator, load_graph
 
 _DIALECTS = {dialect.name: dialect for dialect in DIALECTS}
@@ -57,7 +58,7 @@ class Checker:
             walks = self._walk(case, compiled, started)
             result = replace(result, walks=walks, verdict=verdict_of(instances, walks))
         except Exception as exc:
-            result = _failed(result, exc)
+            result = _failed(result, exc, case)
         yield replace(result, seconds=round(time.monotonic() - started, 3))
 
     @cached_property
@@ -70,7 +71,7 @@ class Checker:
     def _grammar_spec(self, case: Case) -> GrammarSpec:
         return json_schema(
             case.schema,
-            form=JsonForm(key_order=self.settings.key_order),
+            profile=self.settings.profile,
             documents=self._documents(case),
             dialect=_dialect(case),
             assert_formats=case.assert_formats,
@@ -85,7 +86,7 @@ class Checker:
     def _texts(self, case: Case, instance: Instance) -> list[str]:
         """The texts of one instance: an invalid one must be refused in whatever order its keys stand."""
         as_is = _text(instance.data)
-        if self.settings.instance_order == "as-is" or "{" not in as_is:
+        if self.settings.keeps_order or "{" not in as_is:
             return [as_is]
         graph = load_graph(case.schema, documents=self._documents(case), dialect=_dialect(case))
         ordered = _text(in_schema_order(instance.data, graph))
@@ -132,12 +133,14 @@ def _counted(found: WalkResults, ending: str, text: bytes, disagreement: str, va
     return replace(found, invalid=(*found.invalid, (shown, error))) if error is not None else found
 
 
-def _failed(result: CaseResult, exc: Exception) -> CaseResult:
+def _failed(result: CaseResult, exc: Exception, case: Case) -> CaseResult:
     """``result`` with what was raised: a typed error is a refusal, unless it comes after compiling."""
     keywords: tuple[str, ...] = ()
     verdict = result.verdict
     if result.backend or isinstance(exc, BackendError) or not isinstance(exc, ConstrainError):
         verdict = verdict if verdict == "false_accept" else "crash"
+    elif isinstance(exc, UnsatisfiableGrammarError):
+        verdict = "false_reject" if any(instance.valid for instance in case.instances) else "unsatisfiable"
     elif isinstance(exc, LimitExceededError):
         verdict = "limit"
     else:

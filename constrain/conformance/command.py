@@ -13,13 +13,17 @@ from constrain.conformance.suite import NOT_ASSERTED, remotes_beside
 from constrain.conformance.table import failures_text, has_failures, markdown_table, text_tables
 from constrain.conformance.vocabulary import describe_vocabulary
 from constrain.errors import InvalidInputError
+from constrain.grammar_spec import Profile
 
 BEGIN, END = "<!-- conformance:begin -->", "<!-- conformance:end -->"
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says besides the settings. ``select`` keeps cases whose id or name has one of the texts."""
+    """What the command line says besides the settings. ``select`` keeps cases whose id or name has one of the texts.
+
+    Each of ``profiles`` is a run of its own.
+    """
 
     paths: tuple[Path, ...]
     jobs: int = 1
@@ -27,6 +31,7 @@ class Options:
     fresh: bool = False
     markdown: Path | None = None
     select: tuple[str, ...] = ()
+    profiles: tuple[Profile, ...] = ("default",)
 
 
 def conformance(options: Options, settings: Settings) -> int:
@@ -39,17 +44,21 @@ def conformance(options: Options, settings: Settings) -> int:
     if settings.remotes is None:
         found = (remotes_beside(path.resolve()) for path in options.paths)
         settings = replace(settings, remotes=next((str(path) for path in found if path is not None), None))
-    progress = Progress(len(cases))
-    results = run_cases(cases, settings, jobs=options.jobs, out=options.out, fresh=options.fresh, progress=progress)
-    print(text_tables(results))
-    failures = failures_text(results)
-    if failures:
-        print(f"\n{failures}")
-    print(f"\n{_description(settings)}")
+    runs: dict[Profile, list[CaseResult]] = {}
+    for profile in options.profiles:
+        of_profile = replace(settings, profile=profile)
+        progress = Progress(len(cases))
+        fresh = options.fresh and not runs
+        runs[profile] = run_cases(cases, of_profile, jobs=options.jobs, out=options.out, fresh=fresh, progress=progress)
+        print(text_tables(runs[profile]))
+        failures = failures_text(runs[profile])
+        if failures:
+            print(f"\n{failures}")
+        print(f"\n{_description(of_profile)}\n")
     if options.markdown is not None:
-        _write_markdown(options.markdown, results, settings)
+        _write_markdown(options.markdown, runs, settings)
     sys.stdout.flush()
-    return 1 if has_failures(results) else 0
+    return 1 if any(map(has_failures, runs.values())) else 0
 
 
 def _selected(cases: list[Case], select: tuple[str, ...]) -> list[Case]:
@@ -62,18 +71,23 @@ def _selected(cases: list[Case], select: tuple[str, ...]) -> list[Case]:
 
 
 def _description(settings: Settings) -> str:
-    order = "with their keys in the order of the schema" if settings.instance_order == "schema" else "as they stand"
+    order = "as they stand" if settings.keeps_order else "with their keys in the order of the schema"
     walks = f", and {settings.num_walks} random walks through each" if settings.num_walks else ""
     return (
-        f"Backend `{settings.backend}`, `key_order={settings.key_order!r}`, {library_versions()}, "
+        f"Backend `{settings.backend}`, profile `{settings.profile}`, {library_versions()}, "
         f"{describe_vocabulary(settings.vocabulary)}. Instances are judged from the masks, {order}{walks}. "
+        f"A schema that no value meets is right where it is refused as such. "
         f"{', '.join(NOT_ASSERTED)} of the official suite is left out, since the drafts leave open what it asserts."
     )
 
 
-def _write_markdown(path: Path, results: list[CaseResult], settings: Settings) -> None:
+def _write_markdown(path: Path, runs: dict[Profile, list[CaseResult]], settings: Settings) -> None:
     before, after = _split_at_markers(path)
-    table = markdown_table(results, _description(settings))
+    first, *others = runs
+    description = _description(replace(settings, profile=first))
+    if others:
+        description += f" `{'`, `'.join(others)}`: the same under that profile, instances as they stand."
+    table = markdown_table(runs[first], description, {profile: runs[profile] for profile in others})
     path.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", "utf-8")
 
 

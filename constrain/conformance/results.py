@@ -5,14 +5,18 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 Verdict = Literal[
-    "exact", "refused", "limit", "false_reject", "false_accept", "disagreement", "timeout", "memory", "crash"
-]
-"""From best to worst but for the first three.
+    "exact", "unsatisfiable", "refused", "limit", "false_reject", "false_accept", "disagreement", "timeout", "memory",
+    "crash",
+]  # fmt: skip
+"""From best to worst but for the first four.
 
-``refused`` and ``limit`` are typed errors; ``false_accept`` means that a text which breaks the schema can be generated,
+``unsatisfiable``: refused since no value is valid, and none of the instances is, which is right. ``refused`` and
+``limit`` are other typed errors; ``false_accept`` means that a text which breaks the schema can be generated,
 ``disagreement`` that mask, ``validate`` and ``accept`` contradict each other.
 """
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+RIGHT: tuple[Verdict, ...] = ("exact", "unsatisfiable")
+"""Nothing to do better."""
 FAILURES: tuple[Verdict, ...] = ("false_accept", "disagreement", "crash")
 """With one of these a run fails."""
 

@@ -2,10 +2,10 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from constrain.conformance.results import FAILURES, VERDICTS, CaseResult
+from constrain.conformance.results import FAILURES, RIGHT, VERDICTS, CaseResult
 
 _VERDICT_TITLES = [verdict.replace("_", " ") for verdict in VERDICTS]
 
@@ -25,6 +25,11 @@ class Counts:
     @property
     def total(self) -> int:
         return self.verdicts.total()
+
+    @property
+    def num_right(self) -> int:
+        """Exact ones, and refusals that are right."""
+        return sum(self.verdicts[verdict] for verdict in RIGHT)
 
     @property
     def valid_share(self) -> str:
@@ -63,14 +68,26 @@ def failures_text(results: Sequence[CaseResult]) -> str:
     return "\n".join(lines)
 
 
-def markdown_table(results: Sequence[CaseResult], description: str) -> str:
-    """The table that a README quotes: the same text for the same results."""
+def markdown_table(
+    results: Sequence[CaseResult], description: str, others: Mapping[str, Sequence[CaseResult]] | None = None
+) -> str:
+    """The table that a README quotes: the same text for the same results. ``others`` are runs by their profiles."""
+    others = others or {}
     titles = ["schemas", "exact", "refused", "false rejects", "**false accepts**", "other", "valid instances accepted"]
+    titles += [f"exact, `{profile}`" for profile in others]
     lines = [f"| {' | '.join(['', *titles])} |", f"|---|{'---:|' * len(titles)}"]
+    beside = [{row.title: row for row in count_by(run, _markdown_title)} for run in others.values()]
     for row in count_by(results, _markdown_title):
         shown = [row.verdicts[name] for name in ("exact", "refused", "false_reject", "false_accept")]
+        shown[0] += row.verdicts["unsatisfiable"]
         shown[1] += row.verdicts["limit"]
-        cells = [row.total, *shown, row.total - sum(shown), row.valid_share]
+        cells = [
+            row.total,
+            *shown,
+            row.total - sum(shown),
+            row.valid_share,
+            *(run[row.title].num_right for run in beside),
+        ]
         lines.append(f"| {row.title} | {' | '.join(map(str, cells))} |")
     return "\n".join([*lines, "", description])
 

@@ -41,7 +41,8 @@ class Committer:
             before = sequence.num_output
             endings.append(self._commit_tokens(sequence, outcome))
             committed.append((sequence, sequence.output_ids[before:]))
-            self._note(sequence, outcome, step, len(committed[-1][1]))
+            outcome.num_committed = len(committed[-1][1])
+            self._note(sequence, outcome, step)
         self._sampler.commit([each.slot for each, _ in committed], [ids for _, ids in committed])
         return [ending for ending in endings if ending is not None and not self._backtracks(ending)]
 
@@ -89,9 +90,9 @@ class Committer:
             sequence.stop_reason, sequence.stopped_at = found
         return found is not None
 
-    def _note(self, sequence: ActiveRequest, outcome: Outcome, step: Step, num_committed: int) -> None:
+    def _note(self, sequence: ActiveRequest, outcome: Outcome, step: Step) -> None:
         """Keep what the result says of each token."""
-        rows = range(outcome.first_row, outcome.first_row + num_committed)
+        rows = range(outcome.first_row, outcome.first_row + outcome.num_committed)
         sequence.min_tokens_yielded |= any(row in step.masks.yielded for row in rows)
         if sequence.request.params.wants_logprobs:
             sequence.logprobs += [step.sampled.logprobs[row] for row in rows]
@@ -117,7 +118,7 @@ class Committer:
                 ending.reason, ending.error = "error", as_backend_error(exc, sequence.backend)
                 return False
         if sequence.stop_strings is not None:
-            sequence.stop_strings.take_back(len(self._vocabulary.decode(removed)))
+            sequence.stop_strings.rewind(len(self._vocabulary.decode(removed)))
         del sequence.output_ids[place:], sequence.logprobs[place:]
         self._sampler.rewind(sequence.slot, removed)
         sequence.bans = {index: banned for index, banned in sequence.bans.items() if index <= place}

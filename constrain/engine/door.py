@@ -13,8 +13,10 @@ from constrain.reasoning.compiled import compile_reasoning
 from constrain.request import Request
 from constrain.sampling.params import check_with_constraint
 from constrain.source import LogitsSource
+from constrain.spec.by_name import make_proposer
 from constrain.spec.draft import Proposer
 from constrain.spec.length import ConstantLength, DraftLength
+from constrain.spec.rejection_sampler import RejectionSampler
 from constrain.vocabulary import Vocabulary
 
 
@@ -120,14 +122,29 @@ def as_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
 
 
 def as_proposer(proposer: str | Proposer | None, vocabulary: Vocabulary) -> Proposer | None:
-    """The proposer of that name."""
+    """The proposer of that name; ``InvalidInputError`` for anything else."""
     if proposer is None or isinstance(proposer, Proposer):
         return proposer
-    from constrain.spec.by_name import make_proposer
-
     return make_proposer(proposer, vocabulary)
 
 
-def as_draft_length(length: int | DraftLength) -> DraftLength:
-    """The rule itself, or always that many."""
-    return length if isinstance(length, DraftLength) else ConstantLength(checked_count("draft_length", length, 0))
+def as_draft_length(draft_length: int | DraftLength) -> DraftLength:
+    """The rule that a number stands for; ``InvalidInputError`` for what is neither."""
+    if isinstance(draft_length, DraftLength):
+        return draft_length
+    return ConstantLength(checked_count("draft_length", draft_length, 0))
+
+
+def as_rule(rule: str | RejectionSampler, length: DraftLength) -> RejectionSampler:
+    """The rule of that name; ``InvalidInputError`` for one that is unknown, or has no rates for such drafts."""
+    if rule == "synthetic":
+        raise InvalidInputError(
+            "rule='synthetic' needs rates: pass constrain.spec.RejectionSampler('synthetic', synthetic_rates=[...])"
+        )
+    made = rule if isinstance(rule, RejectionSampler) else RejectionSampler(rule)  # type: ignore[arg-type]  # it checks
+    if made.max_drafts is not None and made.max_drafts < length.max_length:
+        raise InvalidInputError(
+            f"draft_length={length.max_length} asks for more draft tokens than the {made.max_drafts} synthetic rates; "
+            "give a rate for each"
+        )
+    return made

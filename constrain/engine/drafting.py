@@ -7,6 +7,8 @@ from constrain.source import LogitsSource, SequenceView
 from constrain.spec.draft import Draft, DrawKey, Proposer
 from constrain.spec.guarded import GuardedProposer
 from constrain.spec.length import DraftLength
+from constrain.spec.rejection_sampler import RejectionSampler
+from constrain.spec.windows import window_seed
 from constrain.vocabulary import Vocabulary
 
 
@@ -14,15 +16,26 @@ class Drafter:
     """Asks a proposer for drafts that fit each request."""
 
     def __init__(
-        self, proposer: Proposer | None, length: DraftLength, source: LogitsSource, vocabulary: Vocabulary
+        self,
+        proposer: Proposer | None,
+        length: DraftLength,
+        rule: RejectionSampler,
+        source: LogitsSource,
+        vocabulary: Vocabulary,
     ) -> None:
-        self._proposer = None if proposer is None else GuardedProposer(proposer, vocabulary)
+        guarded = None
+        if proposer is not None:
+            guarded = GuardedProposer(proposer, vocabulary, probabilities=rule.needs_distributions)
+        self._proposer = guarded
         self._length = length
+        self._rule = rule.rule
         self._source = source
 
     def drafts(self, batch: Sequence[ActiveRequest]) -> list[Draft]:
         """A draft for each request, empty where none is wanted or known."""
-        wanted = 0 if self._proposer is None else self._length.length(len(batch))
+        wanted = 0
+        if self._proposer is not None:
+            wanted = min(self._length.length(len(batch)), self._length.max_length)  # masks have room for no more
         lengths = [self._fitting(sequence, wanted) for sequence in batch]
         if self._proposer is None or not any(lengths):
             return [Draft()] * len(batch)
@@ -30,7 +43,7 @@ class Drafter:
             [SequenceView(each.slot, (*each.prompt_ids, *each.output_ids)) for each in batch],
             [each.grammar for each in batch],
             lengths,
-            [_key(each) for each in batch],
+            [self._key(each) for each in batch],
         )
 
     def observe(self, drafts: Sequence[Draft], accepted: Sequence[int]) -> None:
@@ -50,7 +63,8 @@ class Drafter:
             left = min(left, self._source.max_length - len(sequence.prompt_ids) - sequence.num_output - 1)
         return max(min(wanted, left), 0)
 
-
-def _key(sequence: ActiveRequest) -> DrawKey:
-    params = sequence.request.params
-    return DrawKey(params, sequence.seed, sequence.num_output, gumbel=params.draw == "gumbel")
+    def _key(self, sequence: ActiveRequest) -> DrawKey:
+        params, seed, index = sequence.request.params, sequence.seed, sequence.num_output
+        if self._rule == "block":
+            seed = window_seed(seed, index)
+        return DrawKey(params, seed, index, gumbel=self._rule == "draw" and params.draw == "gumbel")

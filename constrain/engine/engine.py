@@ -17,6 +17,7 @@ from constrain.engine.door import (
     as_backend,
     as_draft_length,
     as_proposer,
+    as_rule,
     check_engine,
     check_params,
     checked_prompt,
@@ -27,6 +28,7 @@ from constrain.engine.ending import make_result
 from constrain.engine.plan import StepPlan
 from constrain.engine.step import Step, Stepper
 from constrain.engine.stop_strings import StopStrings
+from constrain.engine.verification import Verifier
 from constrain.errors import ClosedError, ConstrainError
 from constrain.grammar import CompiledGrammar
 from constrain.reasoning.compiled import compile_reasoning
@@ -38,6 +40,7 @@ from constrain.sampling.sampler import Sampler
 from constrain.source import LogitsSource, source_lock
 from constrain.spec.draft import Proposer
 from constrain.spec.length import DraftLength
+from constrain.spec.rejection_sampler import RejectionSampler
 from constrain.spec.statistics import SpecStatistics
 from constrain.vocabulary import Vocabulary
 
@@ -52,7 +55,8 @@ class Engine:
     vocabulary:
         Of the source's model; ``VocabularyError`` where its width is not that of the logits.
     backend:
-        A name (``"auto"``, ``"llguidance"``, ``"xgrammar"``, ``"trie"``) or a backend for ``vocabulary``.
+        A name (``"auto"``, ``"llguidance"``, ``"xgrammar"``, ``"trie"``; with extras ``"outlines"`` and
+        ``"lm-format-enforcer"``) or a backend for ``vocabulary``.
     max_batch_size:
         Requests in one forward pass, B; more wait.
     processors:
@@ -60,9 +64,13 @@ class Engine:
         request asks for one by its ``extra`` fields; docs/sampling.md tells how.
     proposer:
         Drafts tokens, which one forward pass then verifies: a name (``"ngram"``, ``"forced"``, ``"forced+ngram"``) or a
-        :class:`~constrain.spec.Proposer`. Outputs do not depend on it.
+        :class:`~constrain.spec.Proposer`. Outputs do not depend on it, but by ``rule``.
     draft_length:
-        The most tokens of a draft, K, or a rule for it.
+        The most tokens of a draft, K, or a :class:`~constrain.spec.DraftLength`.
+    rule:
+        How drafts are verified: ``"draw"`` keeps the output what it is without a draft. ``"rejection"`` and ``"block"``
+        keep its distribution only; ``RejectionSampler("synthetic", synthetic_rates=...)`` is for benchmarks.
+        docs/speculative.md tells when.
     max_backtracks:
         How often one request may take tokens back at a dead end before it ends with ``"dead_end"``.
 
@@ -80,6 +88,7 @@ class Engine:
         processors: Sequence[str | type[LogitsProcessor] | LogitsProcessor] = (),
         proposer: str | Proposer | None = None,
         draft_length: int | DraftLength = 5,
+        rule: str | RejectionSampler = "draw",
         max_backtracks: int = 32,
     ) -> None:
         check_engine(source, vocabulary, max_batch_size, max_backtracks)
@@ -87,11 +96,12 @@ class Engine:
         self.source = source
         self.vocabulary = vocabulary
         self.max_batch_size = max_batch_size
-        self._drafter = Drafter(as_proposer(proposer, vocabulary), length, source, vocabulary)
+        verification = as_rule(rule, length)
+        self._drafter = Drafter(as_proposer(proposer, vocabulary), length, verification, source, vocabulary)
         self._sampler = Sampler(vocabulary.size, max_batch_size, source.device, processors=load_processors(processors))
         self.compiler = GrammarCompiler(as_backend(backend, vocabulary))
         max_rows = max_batch_size * (1 + (0 if proposer is None else length.max_length))
-        self._stepper = Stepper(source, vocabulary, self._sampler, max_rows)
+        self._stepper = Stepper(source, vocabulary, self._sampler, Verifier(self._sampler, verification), max_rows)
         self.statistics = SpecStatistics()
         self._committer = Committer(source, vocabulary, self._sampler, max_backtracks)
         self._source_lock = source_lock(source)
@@ -155,11 +165,13 @@ class Engine:
         self._end_overdue()
         self._admit()
         if self._running:
+            started = time.perf_counter()
             plan = StepPlan.make(list(self._running), self._drafter.drafts(self._running))
             with self._source_lock:  # until the tokens are taken: logits may be a view of the source's memory
                 step = self._stepper.run(plan)
-            self._count_drafts(plan, step)
-            for ending in self._committer.commit(plan, step):
+            endings = self._committer.commit(plan, step)
+            self._count_drafts(plan, step, time.perf_counter() - started)
+            for ending in endings:
                 if not ending.sequence.has_ended:  # a decoder, which is the caller's code, may have cancelled it
                     self._finish(ending.sequence, ending.reason, ending.error)
         finished, self._finished = self._finished, []
@@ -194,6 +206,7 @@ class Engine:
             return
         self._closed = True
         for sequence in self._running:
+            self._drafter.release(sequence.slot)
             self._release(sequence)
         self._waiting, self._running, self._finished = [], [], []
         self.compiler.close(wait=False)
@@ -264,12 +277,14 @@ class Engine:
 
     # finish
 
-    def _count_drafts(self, plan: StepPlan, step: Step) -> None:
-        accepted = [outcome.num_accepted for outcome in step.outcomes]
-        for sequence, draft, taken in zip(plan.batch, plan.drafts, accepted, strict=True):
-            sequence.statistics.add(len(draft), taken)
-            self.statistics.add(len(draft), taken)
-        self._drafter.observe(plan.drafts, accepted)
+    def _count_drafts(self, plan: StepPlan, step: Step, seconds: float) -> None:
+        """Counts as accepted what became output; draft lengths learn from what was right, wherever the output ended."""
+        proposed = [len(draft) for draft in plan.drafts]
+        taken = [min(outcome.num_accepted, outcome.num_committed) for outcome in step.outcomes]
+        for sequence, length, count in zip(plan.batch, proposed, taken, strict=True):
+            sequence.statistics.add_step([length], [count], seconds)
+        self.statistics.add_step(proposed, taken, seconds)
+        self._drafter.observe(plan.drafts, [outcome.num_accepted for outcome in step.outcomes])
 
     def _finish(self, sequence: ActiveRequest, reason: FinishReason, error: ConstrainError | None = None) -> None:
         sequence.has_ended = True

@@ -9,6 +9,7 @@ import torch
 from constrain.engine.active import ActiveRequest
 from constrain.engine.masks import MaskFiller, Masks
 from constrain.engine.plan import StepPlan
+from constrain.engine.verification import VerifiedStep, Verifier
 from constrain.errors import ConstrainError, DeadEndError, NonFiniteLogitsError, SourceError
 from constrain.grammar import RowState
 from constrain.sampling.logprobs import TokenLogprobs
@@ -23,11 +24,13 @@ class Outcome:
     """What a step gave one request: tokens, and then perhaps why there is no more.
 
     The first ``num_accepted`` of ``tokens`` are its draft's, and the row of each is ``first_row`` and those behind it.
+    ``num_committed`` of ``tokens`` have become output.
     """
 
     first_row: int
     tokens: list[int] = field(default_factory=list)
     num_accepted: int = 0
+    num_committed: int = 0
     error: ConstrainError | None = None
 
 
@@ -45,10 +48,12 @@ class Step:
 class Stepper:
     """Takes tokens for each sequence of a batch. Owns the mask thread and the mask memory; ``close`` it."""
 
-    def __init__(self, source: LogitsSource, vocabulary: Vocabulary, sampler: Sampler, max_rows: int) -> None:
+    def __init__(
+        self, source: LogitsSource, vocabulary: Vocabulary, sampler: Sampler, verifier: Verifier, max_rows: int
+    ) -> None:
         self._source = source
         self._vocabulary = vocabulary
-        self._sampler = sampler
+        self._verifier = verifier
         self._masks = MaskFiller(vocabulary, sampler, max_rows, source.device)
 
     def run(self, plan: StepPlan) -> Step:
@@ -65,10 +70,10 @@ class Stepper:
             sequence.timings.forward_s += forward_done - started
             sequence.timings.mask_s += masks.seconds
             sequence.timings.mask_wait_s += masks_done - forward_done
-        sampled = self._sampler.sample(self._rows(plan, logits), plan.rows, masks.bitmask).to_host()
+        verified = self._verifier(plan, self._rows(plan, logits), masks.bitmask)
         of_prompts = self._prompt_logprobs(plan, logits, source_errors)
-        outcomes = [self._outcome(plan, index, masks, sampled, source_errors) for index in range(len(plan.batch))]
-        return Step(outcomes, sampled, masks, of_prompts)
+        outcomes = [self._outcome(plan, index, masks, verified, source_errors) for index in range(len(plan.batch))]
+        return Step(outcomes, verified.sample, masks, of_prompts)
 
     def close(self) -> None:
         """Stop the mask thread."""
@@ -118,15 +123,21 @@ class Stepper:
         return found
 
     def _outcome(
-        self, plan: StepPlan, index: int, masks: Masks, sampled: HostSample, source_errors: Mapping[int, SourceError]
+        self,
+        plan: StepPlan,
+        index: int,
+        masks: Masks,
+        verified: VerifiedStep,
+        source_errors: Mapping[int, SourceError],
     ) -> Outcome:
-        """Verification by drawing: every row has drawn its own token, and the draft is right as far as it agrees."""
+        """The tokens of the rows that were reached, up to the first that gave none."""
         outcome = Outcome(plan.first_rows[index])
         if index in source_errors:
             outcome.error = source_errors[index]
             return outcome
-        sequence, draft = plan.batch[index], plan.drafts[index].token_ids
-        for offset in range(len(draft) + 1):
+        sequence, sampled = plan.batch[index], verified.sample
+        num_accepted = verified.num_accepted[index]
+        for offset in range(num_accepted + 1):
             row = outcome.first_row + offset
             failure = masks.states[row]
             error = failure if isinstance(failure, ConstrainError) else sampled.errors.get(row)
@@ -134,9 +145,7 @@ class Stepper:
             if outcome.error is not None:
                 break
             outcome.tokens.append(sampled.tokens[row])
-            if offset == len(draft) or sampled.tokens[row] != draft[offset]:
-                break
-            outcome.num_accepted += 1
+        outcome.num_accepted = min(num_accepted, len(outcome.tokens))
         return outcome
 
 

@@ -30,6 +30,6 @@ class StopStrings:
         at, _, text = min(found)
         return text, at
 
-    def take_back(self, num_bytes: int) -> None:
+    def rewind(self, num_bytes: int) -> None:
         """Forget the last bytes, which are output no more."""
         del self._output[len(self._output) - num_bytes :]

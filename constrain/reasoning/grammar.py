@@ -109,6 +109,13 @@ class ReasoningGrammar(Grammar):
             case _:
                 return self._fill_start(bitmask, row, address, state)
 
+    def value_starts(self) -> list[int]:
+        before = self.num_before_content
+        if before is None:
+            return []
+        # The content as a whole at least: no dead end is worth taking thoughts back for.
+        return [before + start for start in self._active_value_starts() or [0]]
+
     def forced_tokens(self) -> list[int]:
         if self._active is not None:
             return self._active.forced_tokens()
@@ -164,6 +171,9 @@ class ReasoningGrammar(Grammar):
         self._active = None
         if state.track.phase is Phase.CONTENT:
             self._active = self._grammar_direct() if state.direct >= 0 else self._grammar_behind()
+
+    def _active_value_starts(self) -> list[int]:
+        return [] if self._active is None else self._active.value_starts()
 
     def _num_content(self) -> int:
         """The tokens of content that have no state of their own."""

@@ -9,7 +9,6 @@ from constrain.errors import ProcessorError
 from constrain.sampling.batch import PersistentBatch
 from constrain.sampling.ops.adjust import adjust_
 from constrain.sampling.ops.bitmask import apply_bitmask_
-from constrain.sampling.ops.survivors import min_p_distance
 from constrain.sampling.ops.truncate import truncate_
 from constrain.sampling.penalties import PenaltyState
 from constrain.sampling.processor_set import ProcessorSet, views_of
@@ -102,7 +101,7 @@ class Pipeline:
         divisor = torch.where(temperature > 0, temperature, 1.0)
         scaled = (logits - maximum) / divisor
         # As the fused pass says it, so that both keep the same tokens.
-        scaled.masked_fill_(maximum - logits > min_p_distance(min_p, temperature), float("-inf"))
+        scaled.masked_fill_(maximum - logits > torch.log(min_p).abs() * temperature, float("-inf"))
         return torch.where(is_drawn, scaled, logits), torch.where(is_drawn, maximum / divisor, 0.0)
 
 

@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from constrain.errors import Unsupported
 from constrain.schema.dialects import DIALECTS, DRAFT_2019_09, DRAFT_2020_12, Dialect
+from constrain.schema.formats import FORMATS
 from constrain.schema.graph import REFERENCES, SchemaGraph, SchemaNode
 from constrain.schema.json_text import join_pointer
 from constrain.schema.shapes import TYPES, keywords_with_shape
@@ -135,6 +136,8 @@ def _uses_of(node: SchemaNode, assert_formats: bool, evaluates: bool) -> Iterabl
             reason = _why_unknown(keyword, node.dialect)
         elif keyword not in counted:
             reason = f"ignored beside $ref ({node.dialect.name})"
+        elif keyword == "format" and assert_formats and node.schema[keyword] not in FORMATS:
+            category, reason = "annotation", f"no draft defines the format {node.schema[keyword]!r}: it says nothing"
         elif category == "annotation":
             reason = _why_annotation(keyword)
         else:

@@ -1,4 +1,4 @@
-"""Objects whose properties may come in any order: where that is so, and how to say it of a small closed object.
+"""What fixes the order of keys, or the form of numbers; and how to say a small closed object in any order.
 
 A grammar of an object lists its properties in one order. All orders of a few are as many alternatives.
 """
@@ -41,6 +41,25 @@ def ordered_keyword(node: SchemaNode) -> str | None:
         return "properties" if "properties" in keywords else "required"
     values = {"const": [keywords.get("const")], "enum": keywords.get("enum", ())}
     return next((name for name, items in values.items() if name in keywords and _has_order(list(items))), None)
+
+
+def unformed_keyword(node: SchemaNode) -> str | None:
+    """The keyword of ``node`` that fixes the form of some numbers; None if there is none."""
+    if not isinstance(node.schema, dict):
+        return None
+    keywords = node.keywords
+    bounds = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+    values = {"const": [keywords.get("const")], "enum": keywords.get("enum", ())}
+    listed = [name for name, items in values.items() if name in keywords and _has_number(list(items))]
+    named = [name for name in bounds if name in keywords]
+    types = [keywords["type"]] if isinstance(keywords.get("type"), str) else keywords.get("type", ())
+    return next(iter([*listed, *named, *(["type"] if "integer" in types else [])]), None)
+
+
+def _has_number(value: Any) -> bool:
+    if isinstance(value, dict | list):
+        return any(map(_has_number, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _has_order(value: Any) -> bool:

@@ -7,8 +7,9 @@ from typing import Any, Literal
 from constrain.errors import Unsupported
 from constrain.schema.inventory import KeywordUse, effective
 
-Enforcement = Literal["grammar", "check", "annotation", "unsupported", "ignored"]
-"""By the grammar; by a check during decoding; nothing to enforce; not enforced; not enforced, as the caller wants."""
+Enforcement = Literal["grammar", "check", "fallback", "annotation", "unsupported", "ignored"]
+"""By the grammar; by a check during decoding, where the grammar guides by something looser; by a check alone; nothing
+to enforce; not enforced; not enforced, as the caller wants."""
 
 SchemaSupport = Callable[[KeywordUse], Unsupported | None]
 """What a backend enforces exactly, one keyword at a time: None is a promise, otherwise ``use.unsupported(reason)``.
@@ -76,7 +77,7 @@ class SchemaReport:
         lines = [f"backend: {self.backend}{f' ({self.reason})' if self.reason else ''}"]
         lines += [f"{name}: {value}" for name, value in self.defaults.items()]
         width = max((len(entry.pointer) for entry in self.entries), default=0)
-        for enforcement in ("unsupported", "ignored", "check", "grammar"):
+        for enforcement in ("unsupported", "ignored", "fallback", "check", "grammar"):
             for entry in self.entries:
                 if entry.enforcement == enforcement:
                     lines.append(f"{enforcement:11}  {entry.pointer or '/':{min(width, 60)}}  {entry.reason}".rstrip())
@@ -101,19 +102,21 @@ def schema_report(
     backend: str,
     reason: str = "",
     checked: Collection[str] = (),
+    fallback: Collection[str] = (),
     rules: Mapping[str, str] | None = None,
     ignored: Collection[str] = (),
     defaults: Mapping[str, Any] | None = None,
 ) -> SchemaReport:
     """The report on ``uses``, given what the grammar does not enforce.
 
-    Of that, a check takes over the pointers ``checked``, and the caller wants those in ``ignored`` ignored. ``rules``
-    names, by pointer, the rule that has put other keywords in the place of one.
+    Of that, a check takes over the pointers ``checked``, and those in ``fallback``, where nothing guides; the caller
+    wants those in ``ignored`` ignored. ``rules`` names, by pointer, the rule that has put other keywords in the place
+    of one.
     """
     reasons: dict[str, str] = {}
     for item in unsupported:
         reasons[item.pointer] = "; ".join(filter(None, (reasons.get(item.pointer), item.reason)))
-    entries = [_entry(use, reasons, checked, rules or {}, ignored) for use in uses]
+    entries = [_entry(use, reasons, checked, fallback, rules or {}, ignored) for use in uses]
     return SchemaReport(tuple(entries), backend, reason, dict(defaults or {}))
 
 
@@ -121,6 +124,7 @@ def _entry(
     use: KeywordUse,
     reasons: Mapping[str, str],
     checked: Collection[str],
+    fallback: Collection[str],
     rules: Mapping[str, str],
     ignored: Collection[str],
 ) -> KeywordReport:
@@ -128,6 +132,8 @@ def _entry(
         return KeywordReport(use.pointer, use.keyword, "annotation", use.reason)
     for place in _outwards(use.pointer):
         inside = f"inside {place or '/'}" if place != use.pointer else ""
+        if place in fallback:
+            return KeywordReport(use.pointer, use.keyword, "fallback", inside or reasons.get(place, ""))
         if place in checked:
             return KeywordReport(use.pointer, use.keyword, "check", inside or reasons.get(place, ""))
         if place in reasons:

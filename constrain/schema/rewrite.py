@@ -72,23 +72,14 @@ def rewritten(schema_text: str, assert_formats: bool = False, free_order: bool =
     """
     graph = load_graph(schema_text)
     uses = inventory(graph, assert_formats=assert_formats)
-    rewriter = _Rewriter(normalise(graph, uses), free_order)
-    data = rewriter.run()
-    result = load_graph(data)
-    return Rewritten(
-        data,
-        result,
-        inventory(result, assert_formats=True),
-        uses,
-        rewriter.rules,
-        {pointer: schema.origin for pointer, schema in rewriter.placed},
-        frozenset(pointer for pointer, schema in rewriter.placed if not schema.ordered),
-    )
+    return Rewriter(normalise(graph, uses), free_order).finish(uses)
 
 
-class _Rewriter:
-    def __init__(self, normal: Normal, free_order: bool) -> None:
-        self._normal = normal
+class Rewriter:
+    """One pass over a schema in normal form, with the rules that are equivalences."""
+
+    def __init__(self, normal: Normal, free_order: bool = False) -> None:
+        self.normal = normal
         self._free_order = free_order
         self._num_subschemas = 0
         self._references: dict[str, None] = {}
@@ -96,12 +87,54 @@ class _Rewriter:
         self.rules: dict[str, str] = {}
         self.placed: list[tuple[str, NormalObject]] = []
 
-    def run(self) -> Any:
-        root = self._rewrite(self._normal.root)
+    def finish(self, original_uses: list[KeywordUse]) -> Rewritten:
+        """The result; ``original_uses`` is the inventory of what the normal form was made of."""
+        data = self._run()
+        result = load_graph(data)
+        return Rewritten(
+            data,
+            result,
+            inventory(result, assert_formats=True),
+            original_uses,
+            self.rules,
+            {pointer: schema.origin for pointer, schema in self.placed},
+            frozenset(pointer for pointer, schema in self.placed if not schema.ordered),
+        )
+
+    def rewrite(self, schema: NormalSchema) -> NormalSchema:
+        """One subschema, with all that is inside."""
+        self._num_subschemas += 1
+        if self._num_subschemas > _MAX_SUBSCHEMAS:
+            raise LimitExceededError(f"rewritten, the schema has more than {_MAX_SUBSCHEMAS} subschemas")
+        schema = self.apply_rules(schema)
+        if not isinstance(schema, NormalObject):
+            return schema
+        self._refer(schema)
+        if any(keyword.startswith("unevaluated") for keyword in schema):
+            # Refused as a whole; what is inside must go on evaluating what it does.
+            return with_children(schema, self._kept)
+        made = _simplified(with_children(schema, self.rewrite))
+        return self._permuted(made) if self._free_order and isinstance(made, NormalObject) else made
+
+    def apply_rules(self, schema: NormalSchema) -> NormalSchema:
+        """``schema`` without the keywords at its top that a rule takes out."""
+        for rule in RULES:
+            while isinstance(schema, NormalObject) and rule.keyword in schema:
+                changed = rule.change(self.normal, schema)
+                if changed is None:
+                    if rule.keyword.startswith("unevaluated"):
+                        return schema
+                    break
+                self.rules.setdefault(join_pointer(schema.origin, rule.keyword), rule.name)
+                schema = changed
+        return schema
+
+    def _run(self) -> Any:
+        root = self.rewrite(self.normal.root)
         definitions: dict[str, NormalSchema] = {}
         while len(definitions) < len(self._references):
             name = next(name for name in self._references if name not in definitions)
-            definitions[name] = self._rewrite(self._normal.definitions[name])
+            definitions[name] = self.rewrite(self.normal.definitions[name])
         definitions |= self._hoisted
         self.placed = _places("", root)
         for name, schema in definitions.items():
@@ -111,20 +144,6 @@ class _Rewriter:
             data["$defs"] = definitions
         # Through text, so that nothing is shared: parts of the original may stand in several places.
         return json.loads(json.dumps(data))
-
-    def _rewrite(self, schema: NormalSchema) -> NormalSchema:
-        self._num_subschemas += 1
-        if self._num_subschemas > _MAX_SUBSCHEMAS:
-            raise LimitExceededError(f"rewritten, the schema has more than {_MAX_SUBSCHEMAS} subschemas")
-        schema = self._apply_rules(schema)
-        if not isinstance(schema, NormalObject):
-            return schema
-        self._refer(schema)
-        if any(keyword.startswith("unevaluated") for keyword in schema):
-            # Refused as a whole; what is inside must go on evaluating what it does.
-            return with_children(schema, self._kept)
-        made = _simplified(with_children(schema, self._rewrite))
-        return self._permuted(made) if self._free_order and isinstance(made, NormalObject) else made
 
     def _permuted(self, schema: NormalObject) -> NormalSchema:
         made = permuted(schema)
@@ -150,18 +169,6 @@ class _Rewriter:
     def _refer(self, schema: NormalObject) -> None:
         if "$ref" in schema:
             self._references[schema["$ref"].removeprefix("#/$defs/")] = None
-
-    def _apply_rules(self, schema: NormalSchema) -> NormalSchema:
-        for rule in RULES:
-            while isinstance(schema, NormalObject) and rule.keyword in schema:
-                changed = rule.change(self._normal, schema)
-                if changed is None:
-                    if rule.keyword.startswith("unevaluated"):
-                        return schema
-                    break
-                self.rules.setdefault(join_pointer(schema.origin, rule.keyword), rule.name)
-                schema = changed
-        return schema
 
 
 def _simplified(schema: NormalObject) -> NormalSchema:

@@ -84,11 +84,5 @@ def _joined(first: Draft, second: Draft) -> Draft:
     like = first.probabilities if first.probabilities is not None else second.probabilities
     if like is None:
         return Draft(ids)
-    return Draft(ids, torch.cat([_probabilities(first, like), _probabilities(second, like)]))
-
-
-def _probabilities(draft: Draft, like: torch.Tensor) -> torch.Tensor:
-    if draft.probabilities is not None:
-        return draft.probabilities
-    certain = like.new_zeros(len(draft), like.shape[1])
-    return certain.scatter_(1, torch.tensor(draft.token_ids, device=like.device)[:, None], 1.0)
+    width, device = like.shape[1], like.device
+    return Draft(ids, torch.cat([each.distributions(width, device) for each in (first, second)]))

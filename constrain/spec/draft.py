@@ -35,6 +35,13 @@ class Draft:
         probabilities = None if self.probabilities is None else self.probabilities[:length]
         return Draft(self.token_ids[:length], probabilities)
 
+    def distributions(self, width: int, device: torch.device) -> torch.Tensor:
+        """[K, width] float32: what each token was drawn from, probability 1 for certain ones."""
+        if self.probabilities is not None:
+            return self.probabilities.to(device, torch.float32)
+        certain = torch.zeros(len(self.token_ids), width, device=device)
+        return certain.scatter_(1, torch.tensor(self.token_ids, device=device)[:, None], 1.0)
+
 
 @dataclass(frozen=True, slots=True)
 class DrawKey:

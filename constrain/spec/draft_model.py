@@ -10,7 +10,7 @@ from constrain.grammar import Grammar, RowState
 from constrain.sampling.ops.bitmask import apply_bitmask_
 from constrain.source import LogitsSource, SequenceView, checked_logits, source_lock
 from constrain.spec.draft import Draft, DrawKey, Proposer
-from constrain.spec.draft_draw import draft_logits_, draw_drafts
+from constrain.spec.draft_draw import draft_logits, draw_drafts
 from constrain.vocabulary import Vocabulary
 
 
@@ -18,12 +18,14 @@ class DraftModelProposer(Proposer):
     """Drafts token by token with any logits source on the target's vocabulary.
 
     Every token is drawn as the request draws, from the draft model's logits under the request's grammar, so that
-    nothing is drafted that the grammar refuses: greedily, with the target's own Gumbel noise (``key.gumbel``), or else
+    nothing is drafted that the grammar refuses: greedily, with the target's own Gumbel noise, or else
     with uniforms of ``Purpose.DRAFT``. A draft ends behind a stop token, at a dead end, and at the source's longest
     sequence. The source keeps a cache of its own for each slot, as for an engine; it may serve others, in turn.
 
     Parameters
     ----------
+    max_batch_size:
+        Requests in one forward pass of the draft model; more take several.
     probabilities:
         Keep the distribution of each token, for the rules that ask for it. Needless for verification by drawing.
     """
@@ -41,6 +43,7 @@ class DraftModelProposer(Proposer):
         self._source = source
         self._vocabulary = vocabulary
         self._bitmask = TokenBitmask(max_batch_size, vocabulary, source.device)
+        self._max_batch_size = max_batch_size
         self._keeps_probabilities = probabilities
 
     def propose(
@@ -54,7 +57,9 @@ class DraftModelProposer(Proposer):
         try:
             with source_lock(self._source):
                 while drafting.rows:
-                    self._draft_one(drafting)
+                    rows = drafting.rows
+                    for start in range(0, len(rows), self._max_batch_size):
+                        self._draft_one(drafting, rows[start : start + self._max_batch_size])
         finally:
             drafting.restore_grammars()
         return [
@@ -66,24 +71,30 @@ class DraftModelProposer(Proposer):
         with source_lock(self._source):
             self._source.release(slot)
 
-    def _draft_one(self, drafting: "_Drafting") -> None:
-        """One more token for each row that still drafts."""
-        rows = drafting.rows
+    def _draft_one(self, drafting: "_Drafting", rows: Sequence[int]) -> None:
+        """One more token for each of ``rows``, which still draft."""
         views = [SequenceView(drafting.views[row].slot, drafting.token_ids(row)) for row in rows]
         logits = checked_logits(self._source, views, self._vocabulary.logits_width)
         logits = logits[:, : self._vocabulary.size].to(self._source.device, torch.float32, copy=True)
         grammars = [drafting.grammars[row] for row in rows]
         is_dead = self._mask_(logits, grammars)
         keys = [drafting.key(row) for row in rows]
-        logits = draft_logits_(logits, [key.params for key in keys])
         tokens = draw_drafts(logits, keys).tolist()
-        probabilities = torch.softmax(logits, dim=1) if self._keeps_probabilities else None
+        probabilities = self._probabilities(logits, keys) if self._keeps_probabilities else {}
         for place, row in enumerate(rows):
             if is_dead[place]:
                 drafting.end(row)
                 continue
-            kept = None if probabilities is None or keys[place].params.is_greedy else probabilities[place]
-            drafting.add(row, tokens[place], kept, ends=tokens[place] in self._vocabulary.stop_token_ids)
+            ends = tokens[place] in self._vocabulary.stop_token_ids
+            drafting.add(row, tokens[place], probabilities.get(place), ends=ends)
+
+    def _probabilities(self, logits: torch.Tensor, keys: Sequence[DrawKey]) -> dict[int, torch.Tensor]:
+        """The distribution of each row that is not greedy."""
+        rows = [row for row, key in enumerate(keys) if not key.params.is_greedy]
+        if not rows:
+            return {}
+        drawn = draft_logits(logits[torch.tensor(rows, device=logits.device)], [keys[row].params for row in rows])
+        return dict(zip(rows, torch.softmax(drawn, dim=1), strict=True))
 
     def _mask_(self, logits: torch.Tensor, grammars: Sequence[Grammar | None]) -> list[bool]:
         """Mask ``logits``; whether each row has no token left."""
@@ -111,8 +122,8 @@ class _Drafting:
         max_length: int | None,
     ) -> None:
         self.views, self.grammars, self._keys = views, grammars, keys
-        room = [length if max_length is None else max_length - len(view.token_ids) + 1 for view, length in
-                zip(views, lengths, strict=True)]  # fmt: skip
+        # The last token of a draft is not read by the draft model itself.
+        room = [float("inf") if max_length is None else max_length - len(view.token_ids) + 1 for view in views]
         self._lengths = [min(length, left) for length, left in zip(lengths, room, strict=True)]
         self.ids: list[list[int]] = [[] for _ in views]
         self.probabilities: list[list[torch.Tensor]] = [[] for _ in views]

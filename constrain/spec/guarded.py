@@ -1,5 +1,6 @@
 """The door between a proposer and an engine: whatever a proposer does, no request fails."""
 
+import operator
 import warnings
 from collections.abc import Sequence
 
@@ -13,14 +14,21 @@ class GuardedProposer(Proposer):
     """Gives what ``proposer`` gives, made fit for verification.
 
     A proposer that raises, or returns anything but a draft for each view, costs its drafts of this step and is warned
-    of once. A draft is cut to its length, to ids of the vocabulary, behind its first stop token and to what its grammar
-    takes. A draft with probabilities keeps the first token that the grammar refuses: the target's probability of it is
-    0, and dropping it instead would bias what is drawn in its place. Grammars are put back where they stood.
+    of once; so does a panic of a library underneath. A draft is cut to its length, to ids of the vocabulary, behind its
+    first stop token and to what its grammar takes. A draft with probabilities keeps the first token that the grammar
+    refuses: the target's probability of it is 0, and dropping it instead would bias what is drawn in its place.
+    Grammars are put back where they stood.
+
+    Parameters
+    ----------
+    probabilities:
+        Whether the rule of verification asks for them; they are dropped where it does not.
     """
 
-    def __init__(self, proposer: Proposer, vocabulary: Vocabulary) -> None:
+    def __init__(self, proposer: Proposer, vocabulary: Vocabulary, *, probabilities: bool = True) -> None:
         self._proposer = proposer
         self._vocabulary = vocabulary
+        self._keeps_probabilities = probabilities
         self._has_warned = False
 
     def propose(
@@ -31,16 +39,17 @@ class GuardedProposer(Proposer):
         keys: Sequence[DrawKey],
     ) -> list[Draft]:
         accepted = [0 if grammar is None else grammar.num_accepted for grammar in grammars]
+        drafts: Sequence[Draft] = [Draft()] * len(views)
         try:
-            drafts = self._proposer.propose(views, grammars, lengths, keys)
-            if len(drafts) != len(views) or not all(isinstance(draft, Draft) for draft in drafts):
+            made = self._proposer.propose(views, grammars, lengths, keys)
+            if len(made) != len(views) or not all(isinstance(draft, Draft) for draft in made):
                 raise TypeError(f"{len(views)} drafts were wanted")
-        except Exception as exc:
+            drafts = made
+        except BaseException as exc:  # a panic of a Rust library is no Exception
             self._warn(exc)
-            drafts = [Draft()] * len(views)
-        for grammar, before in zip(grammars, accepted, strict=True):
-            if grammar is not None and grammar.num_accepted > before:
-                grammar.rollback(grammar.num_accepted - before)
+        for view, grammar, before in zip(views, grammars, accepted, strict=True):
+            if grammar is not None and grammar.num_accepted != before:
+                self._put_back(view, grammar, before)
         return [
             self._fit(draft, grammar, length) for draft, grammar, length in zip(drafts, grammars, lengths, strict=True)
         ]
@@ -48,10 +57,22 @@ class GuardedProposer(Proposer):
     def release(self, slot: int) -> None:
         try:
             self._proposer.release(slot)
-        except Exception as exc:
+        except BaseException as exc:
             self._warn(exc)
 
-    def _warn(self, exc: Exception) -> None:
+    def _put_back(self, view: SequenceView, grammar: Grammar, before: int) -> None:
+        """A grammar that cannot be put back is found out when its mask is filled, and ends its request."""
+        try:
+            if grammar.num_accepted > before:
+                grammar.rollback(grammar.num_accepted - before)
+            else:
+                grammar.accept(view.token_ids[len(view.token_ids) - (before - grammar.num_accepted) :])
+        except BaseException as exc:
+            self._warn(exc)
+
+    def _warn(self, exc: BaseException) -> None:
+        if isinstance(exc, KeyboardInterrupt | SystemExit | GeneratorExit):
+            raise exc
         if not self._has_warned:
             self._has_warned = True
             name = type(self._proposer).__name__
@@ -59,7 +80,23 @@ class GuardedProposer(Proposer):
             warnings.warn(message, RuntimeWarning, stacklevel=3)
 
     def _fit(self, draft: Draft, grammar: Grammar | None, length: int) -> Draft:
-        draft = draft.cut(max(length, 0))
+        try:
+            return self._cut(self._checked(draft).cut(max(length, 0)), grammar)
+        except BaseException as exc:
+            self._warn(exc)
+            return Draft()
+
+    def _checked(self, draft: Draft) -> Draft:
+        ids = tuple(map(operator.index, draft.token_ids))
+        probabilities = draft.probabilities if self._keeps_probabilities else None
+        if probabilities is not None and probabilities.shape != (len(ids), self._vocabulary.size):
+            raise ValueError(
+                f"probabilities of shape {tuple(probabilities.shape)} came with {len(ids)} tokens; want "
+                f"{(len(ids), self._vocabulary.size)}"
+            )
+        return Draft(ids, probabilities)
+
+    def _cut(self, draft: Draft, grammar: Grammar | None) -> Draft:
         for place, token_id in enumerate(draft.token_ids):
             if not 0 <= token_id < self._vocabulary.size:
                 draft = draft.cut(place)

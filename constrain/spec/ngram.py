@@ -10,13 +10,17 @@ from constrain.grammar import Grammar
 from constrain.source import SequenceView
 from constrain.spec.draft import Draft, DrawKey, Proposer
 
+_MAX_PLACES = 64
+"""Places of one length at which a token that the grammar takes is looked for."""
+
 
 class NgramProposer(Proposer):
     """Proposes the tokens behind an earlier occurrence of the sequence's end.
 
     The longest end of ``min_n`` to ``max_n`` tokens that occurs earlier counts, at its earliest place. The earliest
-    leaves the most tokens to copy. Time is linear in the length of the sequence (Saxena, "Prompt Lookup Decoding",
-    2023).
+    leaves the most tokens to copy. Under a grammar, places whose next token it refuses are passed over: a key is
+    followed by a comma in a prompt that lists the keys, and by a colon in the object. Time is linear in the length of
+    the sequence (Saxena, "Prompt Lookup Decoding", 2023).
     """
 
     def __init__(self, min_n: int = 1, max_n: int = 3) -> None:
@@ -32,33 +36,41 @@ class NgramProposer(Proposer):
         lengths: Sequence[int],
         keys: Sequence[DrawKey],
     ) -> list[Draft]:
-        return [self._draft(view, length) for view, length in zip(views, lengths, strict=True)]
+        return [
+            self._draft(view, grammar, length) for view, grammar, length in zip(views, grammars, lengths, strict=True)
+        ]
 
     def release(self, slot: int) -> None:
         self._seen.pop(slot, None)
 
-    def _draft(self, view: SequenceView, length: int) -> Draft:
+    def _draft(self, view: SequenceView, grammar: Grammar | None, length: int) -> Draft:
         if length < 1:
             return Draft()
         tokens = self._seen.setdefault(view.slot, _Seen()).tokens(view.token_ids)
-        start = _end_of_match(tokens, self._min_n, self._max_n)
-        return Draft() if start is None else Draft(tuple(tokens[start : start + length].tolist()))
+        refused: set[int] = set()
+        for ends in _matches(tokens, self._min_n, self._max_n):
+            for end in ends[:_MAX_PLACES].tolist():
+                draft = tokens[end + 1 : end + 1 + length].tolist()
+                if grammar is None or (draft[0] not in refused and grammar.validate(draft[:1])):
+                    return Draft(tuple(draft))
+                refused.add(draft[0])
+        return Draft()
 
 
-def _end_of_match(tokens: npt.NDArray[np.int64], min_n: int, max_n: int) -> int | None:
-    """The place behind the earliest earlier occurrence of the longest end of ``tokens`` that has one; None without."""
+def _matches(tokens: npt.NDArray[np.int64], min_n: int, max_n: int) -> list[npt.NDArray[np.intp]]:
+    """Where earlier occurrences of the end of ``tokens`` end, in order, for each length; the longest length first."""
     if len(tokens) <= min_n:
-        return None
-    found: npt.NDArray[np.intp] | None = None
+        return []
+    found: list[npt.NDArray[np.intp]] = []
     ends = np.flatnonzero(tokens[:-1] == tokens[-1])  # where matches of length 1 end
     for n in range(1, max_n + 1):
         if not len(ends):
             break
         if n >= min_n:
-            found = ends
+            found.append(ends)
         ends = ends[ends >= n]
         ends = ends[tokens[ends - n] == tokens[-1 - n]] if n < len(tokens) else ends[:0]
-    return None if found is None else int(found[0]) + 1
+    return found[::-1]
 
 
 class _Seen:

@@ -12,6 +12,7 @@ from constrain.spec.ops.block import verify_by_block
 from constrain.spec.ops.compare import verify_by_drawing
 from constrain.spec.ops.rejection import num_counters, verify_by_rejection
 from constrain.spec.synthetic import conditional_rates, verify_synthetically
+from constrain.spec.windows import window_seeds
 
 Rule = Literal["draw", "rejection", "block", "synthetic"]
 
@@ -32,7 +33,8 @@ class RejectionSampler:
         requests and coupled Gumbel draws are the same rule, since their draw is the argmax, or shares its noise with
         the draft. No draft changes the output. ``"rejection"`` and ``"block"`` accept more of what a draft model drew
         without shared noise; they keep the distribution, and let the draft change the tokens. ``"synthetic"`` accepts
-        at given rates, for benchmarks.
+        at given rates, for benchmarks. ``"block"`` draws with the seed of the step, :func:`window_seed`, and a draft
+        model must draw with it, too, since this rule has looked at draws of places which the next step fills.
     synthetic_rates:
         For ``"synthetic"``: the share of drafts accepted up to each position.
     """
@@ -45,6 +47,11 @@ class RejectionSampler:
         self.rule: Rule = rule
         self._counters: torch.Tensor | None = None
         self._conditional = torch.tensor(conditional_rates(synthetic_rates or ()), dtype=torch.float64)
+
+    @property
+    def max_drafts(self) -> int | None:
+        """The most draft tokens that there are rates for; None without a limit."""
+        return len(self._conditional) if self.rule == "synthetic" else None
 
     @property
     def needs_distributions(self) -> bool:
@@ -81,6 +88,8 @@ class RejectionSampler:
             return Verified(*verify_synthetically(rates, drawn, metadata, seeds, output_indices))
         logits = self._given("logits", logits)
         verify = verify_by_rejection if self.rule == "rejection" else verify_by_block
+        if self.rule == "block":
+            seeds = window_seeds(seeds, output_indices)
         tokens, num_accepted = verify(
             logits,
             draft,

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 import torch
 
 from constrain.errors import InvalidInputError
-from constrain.sampling.uniform import Purpose
+from constrain.sampling.uniform import Purpose, uniforms_on_device
 from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops.padded import emitted
-from constrain.spec.ops.uniform import uniforms_like
 
 
 def rates_of_length(acceptance_length: float, max_drafts: int) -> list[float]:
@@ -46,7 +45,7 @@ def verify_synthetically(
     """As ``verify_by_drawing``, but a coin decides: the draft token with its rate, else the target's own token."""
     places = torch.arange(metadata.max_drafts, device=drawn.device)
     indices = output_indices[:, None] + places
-    u = uniforms_like(seeds[:, None].expand_as(indices), indices, Purpose.ACCEPT)
+    u = uniforms_on_device(seeds[:, None].expand_as(indices), indices, Purpose.ACCEPT)
     accepted = (u < conditional[: metadata.max_drafts]) & (places < metadata.num_drafts[:, None])
     num_accepted = accepted.long().cumprod(dim=1).sum(dim=1)
     requests = torch.arange(len(metadata), device=drawn.device)

@@ -49,6 +49,9 @@ class _Refusing(Backend):
         raise unsupported_error(self.name, self.unsupported(grammar_spec))
 
 
+_REFUSED = {"dependencies": {"a": ["b"]}}  # which draft 2020-12 does not know, and whoever writes it means it
+
+
 def test_what_llguidance_refuses_goes_to_xgrammar_if_it_is_on_its_list() -> None:
     # With llguidance 1.9.1 the list of xgrammar holds nothing that llguidance refuses, hence the stand-in.
     backend = AutoBackend(VOCABULARY)
@@ -56,19 +59,29 @@ def test_what_llguidance_refuses_goes_to_xgrammar_if_it_is_on_its_list() -> None
     assert backend.compile(schema_spec({"type": "integer"})).backend_name == "xgrammar"
     chosen, reason = backend.explain(schema_spec({"type": "integer"}))
     assert chosen == "xgrammar" and "not today" in reason
-    with pytest.raises(UnsupportedGrammarError):
-        backend.compile(schema_spec({"type": "integer", "multipleOf": 3}))
+    assert backend.order(schema_spec({"type": "integer"})) == ("llguidance", "xgrammar")
 
 
 def test_a_refusal_names_the_reasons_of_every_backend() -> None:
     with pytest.raises(UnsupportedGrammarError) as caught:
-        BACKEND.compile(schema_spec({"properties": {"a": {"uniqueItems": True}}}))
-    assert "llguidance" in str(caught.value) and "xgrammar" in str(caught.value)
+        BACKEND.compile(schema_spec({"properties": {"a": _REFUSED}}))
+    assert all(name in str(caught.value) for name in ("llguidance", "xgrammar", "checks"))
     places = {(item.pointer, item.keyword) for item in caught.value.unsupported}
-    assert ("/properties/a/uniqueItems", "uniqueItems") in places
+    assert ("/properties/a/dependencies", "dependencies") in places
     with pytest.raises(UnsupportedGrammarError):
-        BACKEND.explain(schema_spec({"uniqueItems": True}))
-    assert BACKEND.unsupported(schema_spec({"uniqueItems": True}))
+        BACKEND.explain(schema_spec(_REFUSED))
+    assert BACKEND.unsupported(schema_spec(_REFUSED))
+
+
+def test_what_no_library_enforces_is_checked() -> None:
+    spec = schema_spec({"type": "array", "uniqueItems": True})
+    compiled = BACKEND.compile(spec)
+    assert compiled.backend_name == "llguidance+checks" and compiled.grammar_spec == spec
+    assert "uniqueItems is not implemented" in compiled.backend_reason and not BACKEND.unsupported(spec)
+    assert BACKEND.explain(spec) == (compiled.backend_name, compiled.backend_reason)
+    checks = BACKEND.checks(spec)
+    assert checks is not None and [item.pointer for item in checks.taken_over] == ["/uniqueItems"]
+    assert BACKEND.checks(schema_spec({"type": "null"})) is None
 
 
 def test_an_invalid_grammar_is_not_tried_elsewhere() -> None:
@@ -79,7 +92,9 @@ def test_an_invalid_grammar_is_not_tried_elsewhere() -> None:
 
 def test_backends_are_made_by_name() -> None:
     for name in BACKEND_NAMES:
-        if name != "trie":
+        try:
             assert make_backend(name, VOCABULARY).name == name
-    with pytest.raises(InvalidInputError):
-        make_backend("outlines", VOCABULARY)
+        except InvalidInputError as exc:
+            assert name in ("outlines", "lm-format-enforcer") and "pip install" in str(exc)
+    with pytest.raises(InvalidInputError, match="choose one of auto"):
+        make_backend("guidance", VOCABULARY)

@@ -16,7 +16,7 @@ from constrain.vocabulary import Vocabulary
 
 VOCABULARY = Vocabulary([b"", *(bytes([byte]) for byte in range(256))], stop_token_ids=[0])
 BACKEND = AutoBackend(VOCABULARY)
-MAX_SECONDS = 5.0
+MAX_SECONDS = 5.0  # of the processor: a busy machine is no hang
 INTEGER = {"type": "integer"}
 
 
@@ -106,7 +106,7 @@ MAKERS: dict[str, Callable[[], GrammarSpec]] = {
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_it_ends_in_a_result_or_a_typed_error_soon(name: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     try:
         grammar = BACKEND.compile(MAKERS[name]()).start()
         rng, bitmask = random.Random(0), torch.zeros(1, VOCABULARY.num_mask_words, dtype=torch.int32)
@@ -118,7 +118,7 @@ def test_it_ends_in_a_result_or_a_typed_error_soon(name: str) -> None:
             grammar.accept([rng.choice(legal)])
     except ConstrainError:
         pass
-    assert time.perf_counter() - started < MAX_SECONDS
+    assert time.process_time() - started < MAX_SECONDS
 
 
 @pytest.mark.parametrize(

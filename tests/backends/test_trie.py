@@ -11,10 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from constrain.backends._utf8 import byte_ranges
 from constrain.backends.trie import TrieBackend
 from constrain.backends.trie.gbnf import network_of_gbnf
 from constrain.backends.trie.recogniser import Column, Recogniser
-from constrain.backends.trie.utf8 import byte_ranges
 from constrain.errors import InvalidGrammarError, LimitExceededError, UnsupportedGrammarError
 from constrain.grammar import Grammar, RowState
 from constrain.grammar_spec import GrammarSpec, JsonForm, choice, ebnf, json_object, lark, regex

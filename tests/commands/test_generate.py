@@ -95,7 +95,7 @@ def test_no_value_is_exit_code_1_and_no_output(
         (["--schema", "nowhere.json"], "InvalidInputError: cannot read nowhere.json"),
         (["--schema", "BROKEN"], "InvalidSchemaError: BROKEN:2:9: "),
         (["--schema", "WRONG"], "/properties/a/type"),
-        (["--schema", "NOT"], "UnsupportedGrammarError: NOT: "),
+        (["--schema", "NOT"], "UnsatisfiableGrammarError: NOT: "),
         (["--temperature", "-1"], "InvalidInputError: temperature=-1.0"),
         (["--backend", "nobody"], "nobody"),
         (["--model", "nowhere"], "'nowhere' is no folder"),

@@ -36,6 +36,8 @@ _NESTED = {
     "$ref": "#/$defs/cell",
 }  # fmt: skip
 
+_ONE_OF = {"oneOf": [{"const": 1}, {"maximum": 9}]}
+
 
 def _schema(schema: object, whitespace: str = "flexible") -> GrammarSpec:
     return GrammarSpec("json_schema", json.dumps(schema), JsonForm(whitespace, 3))  # type: ignore[arg-type]
@@ -69,6 +71,24 @@ SPECS = {
         }),
         JsonForm("flexible", 2, "free"),
     ),
+    "checked-items": _schema({
+        "type": "array",
+        "items": {"type": ["string", "integer", "boolean", "array"]},
+        "contains": {"const": "ab"},
+        "uniqueItems": True,
+        "maxItems": 4,
+    }),
+    "checked-object": _schema({
+        "type": "object",
+        "properties": {"a": {"type": "string", "not": {"pattern": "b"}}, "n": _ONE_OF},
+        "propertyNames": {"not": {"const": "tru"}},
+        "dependentRequired": {"a": ["n"]},
+        "minProperties": 2,
+    }, "canonical"),
+    "checked-wide": GrammarSpec("json_schema", json.dumps(_NESTED), JsonForm("flexible", 2, "free", "any", "any")),
+    "checked-text": _schema({
+        "type": "array", "items": {"type": "string"}, "contains": {"type": "string"}, "minContains": 2,
+    }),
     "pattern": _schema({"type": "string", "pattern": "^[ab]{2,3}é?$"}),
     "regex": regex("(?:ab|日本?|é)*[a-c]{1,3}"),
     "regex-forced": regex("aab(?:c|d)aab"),
@@ -111,6 +131,9 @@ BACKENDS = [
     "auto",
     *(["trie"] if find_spec("constrain.backends.trie") else []),
 ]
+
+# Behind extras: what a backend is called, and the library that it needs.
+EXTRAS = {"outlines": "outlines_core", "lm-format-enforcer": "lmformatenforcer"}
 
 Maker = Callable[[GrammarSpec, Vocabulary], Grammar | None]
 
@@ -155,6 +178,9 @@ for _name in _WRAPPED:
     MAKERS[f"thinking-{_name}"] = _thinking_before(_name, _OPEN, "<think>")
     MAKERS[f"optional-{_name}"] = _thinking_before(_name, _OPTIONAL, "")
 THINKS_FIRST = {f"{kind}-{_name}" for kind in ("thinking", "optional") for _name in _WRAPPED}
+# Without their libraries they would only skip, hundreds of times; one test says so instead.
+MAKERS |= {name: _of_backend(name) for name, library in EXTRAS.items() if find_spec(library)}
+_FOR_EXTRAS = ("regex", "array")
 # A wrapper sees tokens and no spec: with a real vocabulary, whose every token is tried, these are enough.
 _FOR_WRAPPERS = ("nested", "strings", "regex", "choice")
 
@@ -180,6 +206,8 @@ def grammar(make: Maker, grammar_spec: GrammarSpec, vocabulary: Vocabulary, requ
     params = request.node.callspec.params
     if params["make"] in THINKS_FIRST and vocabulary.size > 1000 and params["grammar_spec"] not in _FOR_WRAPPERS:
         pytest.skip("wrappers meet the other specs on the tiny vocabulary")
+    if params["make"] in EXTRAS and vocabulary.size > 1000 and params["grammar_spec"] not in _FOR_EXTRAS:
+        pytest.skip("extras meet the other specs on the tiny vocabulary")
     made = make(grammar_spec, vocabulary)
     if made is None:
         pytest.skip("not enforced by this backend")
@@ -221,6 +249,13 @@ def random_walk(grammar: Grammar, vocabulary: Vocabulary, rng: random.Random, le
         assert grammar.accept([token]) == 1, token
         tokens.append(token)
     return tokens
+
+
+@pytest.mark.parametrize("name", EXTRAS)
+def test_extras_are_under_the_laws_where_they_are_installed(name: str) -> None:
+    if find_spec(EXTRAS[name]) is None:
+        pytest.skip(f"{EXTRAS[name]} is not installed: `make backends`, or pip install 'constrain-lm[{name}]'")
+    assert name in MAKERS
 
 
 def test_a_bit_is_set_iff_the_token_is_valid(grammar: Grammar, vocabulary: Vocabulary, walk: list[int]) -> None:

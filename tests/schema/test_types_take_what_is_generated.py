@@ -424,7 +424,7 @@ def check(texts: Texts, type_: Any) -> None:
         constraint.decode(text)
 
 
-@pytest.mark.parametrize("type_", CARRIED, ids=str)
+@pytest.mark.parametrize("type_", CARRIED, ids=lambda type_: str(type_).partition(" at 0x")[0])
 def test_every_text_of_its_grammar_is_a_value_of_the_type(texts, type_):
     check(texts, type_)
 

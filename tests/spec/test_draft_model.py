@@ -10,12 +10,14 @@ from constrain.backends import make_backend
 from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import Grammar
 from constrain.grammar_spec import regex
+from constrain.sampling.ops.fused import sample_rows
 from constrain.sampling.params import SamplingParams
-from constrain.sampling.uniform import Purpose, uniforms
+from constrain.sampling.rows import Rows
+from constrain.sampling.table import Features, SlotTable
+from constrain.sampling.uniform import Purpose, gumbel_noise, uniforms
 from constrain.source import FunctionSource, LogitsSource, SequenceView
 from constrain.spec.draft import Draft, DrawKey
 from constrain.spec.draft_model import DraftModelProposer
-from constrain.spec.noise import gumbel_noise
 from tests.tiny import EOS, ONE, PAD, TWO, A, B, ScriptedSource, tiny_vocabulary
 
 VOCABULARY = tiny_vocabulary()
@@ -107,7 +109,8 @@ def test_a_draft_that_shares_the_targets_noise_agrees_with_it() -> None:
     source = FunctionSource(lambda prefixes: near.expand(len(prefixes), -1))
     agreed = {True: 0, False: 0}
     for seed in range(300):
-        noise = gumbel_noise([seed], [9], VOCABULARY.size)[0]
+        ids = torch.arange(VOCABULARY.size)[None]
+        noise = gumbel_noise(torch.tensor([seed]), torch.tensor([9]), ids, Purpose.DRAW)[0]
         wanted = int((target + noise).argmax())
         for gumbel in agreed:
             [draft] = propose(source, [[A]], [1], keys=[DrawKey(SamplingParams(), seed, 9, gumbel)])
@@ -115,15 +118,14 @@ def test_a_draft_that_shares_the_targets_noise_agrees_with_it() -> None:
     assert agreed[True] > 270 > 100 > agreed[False]
 
 
-def test_the_noise_is_standard_gumbel_and_keyed() -> None:
-    noise = gumbel_noise([5, 6], [0, 1 << 33], 100_003).double()
-    for row in noise:
-        assert row.mean().item() == pytest.approx(0.5772, abs=0.02) and row.std().item() == pytest.approx(
-            1.2825, abs=0.02
-        )
-        assert row.isfinite().all()
-    assert torch.equal(gumbel_noise([6], [1 << 33], 17)[0], noise[1, :17].float())
-    assert abs(float(torch.corrcoef(noise)[0, 1])) < 0.02
+def test_more_requests_than_one_pass_takes_are_drafted_in_several() -> None:
+    source = ScriptedSource({A: [ONE, TWO, ONE], B: [TWO, ONE]})
+    proposer = DraftModelProposer(source, VOCABULARY, max_batch_size=2)
+    grammar = make_backend("trie", VOCABULARY).compile(regex("[12]+")).start()
+    views = [SequenceView(slot, [token]) for slot, token in enumerate([A, B, A, B, A])]
+    drafts = proposer.propose(views, [None, None, None, grammar, None], [2, 2, 1, 2, 2], [GREEDY] * 5)
+    assert [draft.token_ids for draft in drafts] == [(ONE, TWO), (TWO, ONE), (ONE,), (TWO, ONE), (ONE, TWO)]
+    assert [len(call) for call in source.calls] == [2, 2, 1, 2, 2]
 
 
 def test_another_vocabulary_or_too_many_rows_are_refused() -> None:
@@ -141,3 +143,19 @@ def test_releasing_a_slot_releases_the_sources() -> None:
     source = ScriptedSource({A: [A]})
     DraftModelProposer(source, VOCABULARY).release(4)
     assert source.released == [4]
+
+
+def test_a_draft_of_the_targets_own_logits_is_what_the_target_draws() -> None:
+    logits = torch.randn(40, generator=torch.Generator().manual_seed(2)) * 2
+    source = FunctionSource(lambda prefixes: logits.expand(len(prefixes), -1))
+    for seed in (3, 2**64 - 5):
+        params = SamplingParams(temperature=0.8, top_k=6, min_p=0.05, seed=seed)
+        [draft] = propose(source, [[A]], [4], keys=[DrawKey(params, seed, 11, gumbel=True)])
+        table = SlotTable.empty(1, "cpu")
+        table.temperature[0], table.top_k[0], table.min_p[0], table.gumbel[0] = 0.8, 6, 0.05, True
+        table.seed[0] = seed if seed < 2**63 else seed - 2**64
+        features = Features(drawn=True, max_top_k=6, all_top_k=True, min_p=True, gumbel=True)
+        rows = Rows.without_drafts([0] * 4, [11, 12, 13, 14]).to(torch.device("cpu"))
+        drawn, _ = sample_rows(logits.expand(4, -1), table, rows, features, vocab_size=VOCABULARY.size)
+        stop = drawn.tolist().index(EOS) + 1 if EOS in drawn.tolist() else 4
+        assert list(draft.token_ids) == drawn.tolist()[:stop]

@@ -4,11 +4,14 @@ import random
 
 import pytest
 
+from constrain.backends import make_backend
 from constrain.errors import InvalidInputError
+from constrain.grammar_spec import regex
 from constrain.sampling.params import SamplingParams
 from constrain.source import SequenceView
 from constrain.spec.draft import DrawKey
 from constrain.spec.ngram import NgramProposer
+from tests.tiny import AB, COLON, ONE, TWO, A, B, tiny_vocabulary
 
 KEY = DrawKey(SamplingParams(), 0, 0)
 
@@ -63,3 +66,18 @@ def test_a_released_slot_starts_anew() -> None:
 def test_lengths_that_make_no_sense_are_refused(min_n: int, max_n: int) -> None:
     with pytest.raises(InvalidInputError):
         NgramProposer(min_n, max_n)
+
+
+def test_under_a_grammar_the_first_place_counts_whose_next_token_is_legal() -> None:
+    grammar = make_backend("trie", tiny_vocabulary()).compile(regex("(?:ab|b):[12]+")).start()
+    assert grammar.accept([AB]) == 1
+    proposer = NgramProposer(1, 3)
+
+    def draft(tokens: list[int]) -> tuple[int, ...]:
+        return proposer.propose([SequenceView(0, tokens)], [grammar], [3], [KEY])[0].token_ids
+
+    assert draft([B, AB, TWO, A, AB, COLON, ONE, AB, B, AB]) == (COLON, ONE, AB)
+    assert draft([AB, TWO, AB, A, AB]) == ()
+    # The longest match goes on with what the grammar refuses, a shorter one does not.
+    assert draft([AB, COLON, ONE, A, AB, TWO, A, AB]) == (COLON, ONE, A)
+    assert grammar.num_accepted == 1

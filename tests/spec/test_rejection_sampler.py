@@ -8,6 +8,7 @@ from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops import block, compare, rejection
 from constrain.spec.rejection_sampler import RejectionSampler
 from constrain.spec.synthetic import conditional_rates, rates_of_length
+from constrain.spec.windows import window_seeds
 from tests.spec.ops.oracle import make_case
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -55,8 +56,9 @@ def test_greedy_requests_are_verified_by_drawing_whatever_the_rule() -> None:
     greedy = torch.tensor([False, True, False])
     by_drawing = RejectionSampler()(case.metadata, drawn=drawn)
     for rule, module in (("rejection", rejection), ("block", block)):
+        seeds = case.seeds if rule == "rejection" else window_seeds(case.seeds, case.output_indices)
         plain, _ = module._verify_torch(
-            case.logits, case.draft, case.metadata, case.seeds, case.output_indices, case.draft_is_logits
+            case.logits, case.draft, case.metadata, seeds, case.output_indices, case.draft_is_logits
         )
         sampler = RejectionSampler(rule)  # type: ignore[arg-type]
         assert sampler.needs_distributions

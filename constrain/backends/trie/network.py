@@ -7,7 +7,7 @@ so repeating is calling again. Without calls a network is a plain non-determinis
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 
-from constrain.backends.trie.utf8 import ByteRanges, byte_ranges
+from constrain.backends._utf8 import ByteRanges, byte_ranges
 from constrain.errors import LimitExceededError
 from constrain.regex import Alternation, Chars, Concat, Node, Repeat
 

@@ -96,7 +96,7 @@ def touched_kernel(  # type: ignore[no-untyped-def]
             _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _scale(temperature_ptr, slot, SUMS: tl.constexpr):  # type: ignore[no-untyped-def]
     scale = 0.0
     if SUMS:
@@ -105,7 +105,7 @@ def _scale(temperature_ptr, slot, SUMS: tl.constexpr):  # type: ignore[no-untype
     return scale
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _store(values, sub, inside, maxima_ptr, sums_ptr, scale, SUMS: tl.constexpr):  # type: ignore[no-untyped-def]
     maximum = tl.max(tl.max(values, axis=2), axis=1)
     tl.store(maxima_ptr + sub, maximum, mask=inside)

@@ -8,19 +8,17 @@ compared by their bits: rounding keeps their order, so a bound on the distance n
 import triton
 import triton.language as tl
 
-from constrain.sampling.ops._search_kernel import bits, first_or_last, ordinal, token_of_many
+from constrain.sampling.ops._few_kernel import FEW, token_of_few
 from constrain.sampling.ops._listed_kernel import token_of_listed
-from constrain.sampling.ops._tile_kernel import SUB, gumbel, load_tile, uniform
+from constrain.sampling.ops._search_kernel import bits, first_or_last, ordinal, token_of_many
+from constrain.sampling.ops._tile_kernel import SUB, load_tile, uniform
 
 _SUB = tl.constexpr(SUB)
 _FINITE = tl.constexpr(0x7F7FFFFF)  # the bits of the largest float
 _NONE = tl.constexpr(0x7FFFFFFF)
-FEW = 128
-"""Up to so many candidates are compared with each other, pair by pair."""
 _FEW = tl.constexpr(FEW)
-_CHUNK = tl.constexpr(16)
 GUESS = 64
-"""Top-p alone first looks at the sub-blocks with the so many largest maxima."""
+"""Top-p alone first looks down to the so-many-th largest maximum of four sub-blocks."""
 _GUESS = tl.constexpr(GUESS)
 
 
@@ -113,8 +111,8 @@ def finish_kernel(  # type: ignore[no-untyped-def]
                             tokens_ptr + row * LISTED, num_subs,
                         )  # fmt: skip
                         token = _among_survivors(
-                            candidates, place, maxima, groups, top, temperature, top_k, top_p, min_p, total, u, seed, index, noisy,
-                            SUBS, LISTED, R, FLAGS, GUMBEL, PURPOSE,
+                            candidates, place, maxima, groups, top, temperature, top_k, top_p, min_p, total, u, seed,
+                            index, noisy, SUBS, LISTED, R, FLAGS, GUMBEL, PURPOSE,
                         )  # fmt: skip
     tl.store(output_ptr + row, token.to(tl.int64))
     tl.store(output_ptr + tl.num_programs(0) + row, status.to(tl.int64))
@@ -152,8 +150,8 @@ def _among_survivors(  # type: ignore[no-untyped-def]
     limit = tl.full((), _FINITE, tl.int32)
     if min_p > 0.0:
         limit = tl.minimum(limit, bits(tl.abs(tl.log(min_p)) * temperature))
-    # The k-th largest of the groups' maxima bounds the k-th largest value. For a large k, and for top-p alone, a guess at the bound
-    # comes first, and is checked by what it lets through.
+    # The k-th largest of the groups' maxima bounds the k-th largest value. For a large k, and for top-p alone, a guess
+    # at the bound comes first, and is checked by what it lets through.
     by_rank = (top_k > 0) & (top_k <= num_groups // 2)
     by_mass = (top_k == 0) & (top_p < 1.0) & (min_p == 0.0)
     attempt = tl.where(by_mass, 0, tl.where(top_k > 0, 2, 3))
@@ -198,7 +196,7 @@ def _among_survivors(  # type: ignore[no-untyped-def]
         attempt += tl.where((attempt == 0) & (mass < 0.6 * top_p * row_total), 2, 1)
     total = tl.where(reach < limit, row_total, mass)  # or what the top-k leaves, summed there
     if num <= _FEW:
-        token = _from_few(
+        token = token_of_few(
             candidates[3], candidates[4], num, top, scale, top_k, top_p, total, u, seed, index, noisy, GUMBEL, PURPOSE
         )
     else:
@@ -232,41 +230,3 @@ def _bound(distance, rank):  # type: ignore[no-untyped-def]
         under += ((counts >> 42) < rank).to(tl.int32)
         found += under * step
     return tl.minimum((found << 15) | 0x7FFF, _FINITE)
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _from_few(  # type: ignore[no-untyped-def]
-    values_ptr, tokens_ptr, num, top, scale, top_k, top_p, total, u, seed, index, noisy, GUMBEL: tl.constexpr,
-    PURPOSE: tl.constexpr,
-):  # fmt: skip
-    """Ranks and masses of at most FEW candidates by comparing each with each; no sort."""
-    lane = tl.arange(0, _FEW)
-    values = tl.load(values_ptr + lane, mask=lane < num, other=float("-inf"))
-    tokens = tl.load(tokens_ptr + lane, mask=lane < num, other=_NONE)
-    weights = tl.where(lane < num, tl.exp2((values - top) * scale), 0.0)
-    rank = tl.zeros((_FEW,), tl.int32)
-    mass = tl.zeros((_FEW,), tl.float64)
-    # A thread compares its own candidate with all others, one by one: sums across threads would cost more.
-    for start in range(0, num, _CHUNK):
-        for step in tl.static_range(_CHUNK):
-            other = start + step
-            rival = tl.load(values_ptr + other, mask=other < num, other=float("-inf"))
-            before = (rival > values) | ((rival == values) & (other < lane))
-            rank += before.to(tl.int32)
-            mass += tl.where(before, tl.exp2((rival - top) * scale), 0.0).to(tl.float64)
-    survives = lane < num
-    if top_k > 0:
-        survives = survives & (rank < top_k)
-        total = tl.sum(tl.where(survives, weights, 0.0).to(tl.float64), axis=0)
-    goal = tl.where(top_p < 1.0, top_p * total, float("inf"))
-    survives = survives & ((mass < goal) | (rank == 0))
-    weights = tl.where(survives, weights, 0.0)
-    token = tl.full((), 0, tl.int32)
-    if GUMBEL and noisy:
-        noise = gumbel(seed, index, tokens, PURPOSE)
-        score = tl.where(survives, (values - top) * (scale * 0.6931471805599453) + noise, float("-inf"))
-        token = tl.min(tl.where((score == tl.max(score, axis=0)) & survives, tokens, _NONE), axis=0)
-    else:
-        ends = tl.cumsum(weights.to(tl.float64), axis=0)
-        token = first_or_last(ends > u * tl.max(ends, axis=0), weights > 0, tokens)
-    return token

@@ -20,7 +20,7 @@ def bits(distance):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def ordinal(kept):  # type: ignore[no-untyped-def]
-    """How many of ``kept`` [R, SUB / 16, 16] stand before each place, in the order of the tokens, and how many in all."""
+    """How many of ``kept`` [R, SUB / 16, 16] stand before each place in the order of the tokens, and in all."""
     ones = kept.to(tl.int32)
     pages = tl.sum(ones, axis=2)
     subs = tl.sum(pages, axis=1)
@@ -104,9 +104,7 @@ def token_of_many(  # type: ignore[no-untyped-def]
                 seen = tl.full((), 0, tl.int32)
                 cut = tl.full((), -1, tl.int32)
                 for start in range(0, end, R):
-                    values, tokens, kept = _chunk(
-                        candidates, place, top, reach, num_listed, start, R, FLAGS
-                    )
+                    values, tokens, kept = _chunk(candidates, place, top, reach, num_listed, start, R, FLAGS)
                     equal = kept & (key_of(values) == found)
                     order, count = ordinal(equal)
                     among = equal & (seen + order < keep.to(tl.int32))

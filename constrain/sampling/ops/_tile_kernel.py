@@ -40,7 +40,7 @@ def load_tile(  # type: ignore[no-untyped-def]
         # Whole pages are loaded or skipped, so that loads stay wide; forbidden tokens of a loaded page go below.
         wanted = wanted & (halves != 0)[:, :, None]
     values = tl.load(source[0] + row * source[1] + tokens, mask=wanted, other=float("-inf")).to(tl.float32)
-    if FLAGS & 2:
+    if FLAGS & 2:  # noqa: SIM102 - a constant decides before a load does
         if tl.load(adjust[3] + slot) > 0:
             values += _cells(adjust[1], adjust[2], adjust[4], slot, page, adjust[12])
     if FLAGS & 4:
@@ -83,7 +83,7 @@ def philox(c0, c1, c2, c3, seed):  # type: ignore[no-untyped-def]
     return c0, c1, c2, c3
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def uniform(seed, index, PURPOSE: tl.constexpr):  # type: ignore[no-untyped-def]
     """The number of ``uniform.uniforms``, bit for bit; a float64 scalar."""
     zero = tl.full((), 0, tl.uint32)
@@ -94,7 +94,7 @@ def uniform(seed, index, PURPOSE: tl.constexpr):  # type: ignore[no-untyped-def]
     return bits53.to(tl.float64) * 1.1102230246251565e-16
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def gumbel(seed, index, tokens, PURPOSE: tl.constexpr):  # type: ignore[no-untyped-def]
     """The noise of ``uniform.gumbel_noise``, float32, of the shape of ``tokens``."""
     zero = tokens.to(tl.uint32) * 0

@@ -1,6 +1,8 @@
-"""Drawing one token a row by inverting the cumulated weights."""
+"""Drawing one token a row: by inverting the cumulated weights, or by Gumbel noise."""
 
 import torch
+
+from constrain.sampling.uniform import Purpose, gumbel_noise
 
 BLOCK = 512
 """Tokens whose weights are added in float32; across blocks the sums are float64. A constant, never tuned: the draw
@@ -18,13 +20,29 @@ def draw_inverse(
     """
     weights = torch.exp(logits - logits.amax(dim=1, keepdim=True))
     blocks = torch.nn.functional.pad(weights, (0, -weights.shape[1] % BLOCK)).view(len(weights), -1, BLOCK)
-    block_ends = _tree_sum(blocks).double().cumsum(dim=1)  # [N, V / BLOCK]
+    sums = _tree_sum(blocks)  # [N, V / BLOCK]
+    block_ends = sums.double().cumsum(dim=1)
     target = uniform[:, None] * block_ends[:, -1:]
-    block = _first_or_last(block_ends > target, _tree_sum(blocks) > 0)
+    block = _first_or_last((block_ends > target) & (sums > 0), sums > 0)
     before = torch.where(block > 0, block_ends.gather(1, (block - 1).clamp(min=0)), 0.0)
     inside = blocks.gather(1, block[:, :, None].expand(-1, 1, BLOCK)).squeeze(1).double()
     offset = _first_or_last((before + inside.cumsum(dim=1) > target) & (inside > 0), inside > 0)
     return (block * BLOCK + offset).squeeze(1)
+
+
+def draw_gumbel(
+    logits: torch.Tensor,  # [N, V] float32; -inf is never drawn; each row has a finite maximum
+    seeds: torch.Tensor,  # [N] int64, the 64 bits of the seed
+    output_indices: torch.Tensor,  # [N] int64
+) -> torch.Tensor:
+    """The token with the highest logit plus Gumbel noise, the lowest id on ties; int64 [N].
+
+    Its distribution is the softmax. The noise of a token depends on seed and index alone, so two rows of similar logits
+    that share them, such as a draft's and its target's, mostly agree.
+    """
+    tokens = torch.arange(logits.shape[1], device=logits.device).expand(len(logits), -1)
+    noise = gumbel_noise(seeds, output_indices, tokens, Purpose.DRAW)
+    return (logits - logits.amax(dim=1, keepdim=True) + noise).argmax(dim=1)
 
 
 def _tree_sum(blocks: torch.Tensor) -> torch.Tensor:

@@ -6,7 +6,7 @@ import torch
 
 from constrain.errors import InvalidInputError
 from constrain.sampling.ops.adjust import Adjustments
-from constrain.sampling.ops.fused_torch import sample_rows_torch
+from constrain.sampling.ops.fused_cpu import sample_rows_cpu
 from constrain.sampling.rows import DeviceRows
 from constrain.sampling.table import Features, SlotTable
 from constrain.sampling.uniform import Purpose
@@ -31,16 +31,18 @@ def sample_rows(
     (default: the width of the logits) are never drawn. The token of a row whose status is not OK means nothing.
 
     A row's token depends on its own logits, mask and slot, and on its output index: not on the other rows, nor on how
-    many there are. Nothing is read back from the device, and on a GPU two launches do it all, which a CUDA graph can
-    capture. Raises ``InvalidInputError`` where shapes, dtypes or devices do not fit.
+    many there are. Nothing is read back from the device, and on a GPU two launches do it all, three with bias or
+    penalties, which a CUDA graph can capture. Raises ``InvalidInputError`` where shapes, dtypes or devices do not fit.
     """
     vocab_size = logits.shape[-1] if vocab_size is None else vocab_size
     _check(logits, table, rows, bitmask, vocab_size)
+    if logits.device.type == "cpu":
+        return sample_rows_cpu(logits, table, rows, bitmask, adjustments, vocab_size)
+    if logits.stride(1) != 1:
+        logits = logits.contiguous()
     if bitmask is not None and bitmask.stride(1) != 1:
         bitmask = bitmask.contiguous()
-    if logits.device.type == "cuda" and logits.stride(1) == 1:
-        return _sample_rows_triton(logits, table, rows, features, bitmask, adjustments, vocab_size)
-    return sample_rows_torch(logits, table, rows, features, bitmask, adjustments, vocab_size)
+    return _sample_rows_triton(logits, table, rows, features, bitmask, adjustments, vocab_size)
 
 
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -73,12 +75,12 @@ def _check(
 
 
 # Constants, never tuned at run time: which sums are rounded together, and so which token is drawn, depends on them.
-_TILE, _WARPS = 64, 4  # sub-blocks and warps of a program of the first pass
-_TOUCHED, _TOUCHED_PROGRAMS = 16, 16
+_TILE, _WARPS = 32, 4  # sub-blocks and warps of a program of the first pass
+_TOUCHED, _TOUCHED_PROGRAMS = 16, 16  # pages of a tile, and programs a row, of the pass over bias and penalties
 _GATHER, _FINISH_WARPS = 64, 8  # of the second
 _LISTED = 4096
 """Candidates that are listed; more are read from the logits again."""
-_PROGRAMS = 132 * 8
+_PROGRAMS = 132 * 32
 """Of the first pass, about; it changes which program sums what, never the sums."""
 
 

@@ -4,11 +4,10 @@ from typing import Any
 
 import torch
 
-from constrain.sampling.uniform import Purpose
+from constrain.sampling.uniform import Purpose, uniforms_on_device
 from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops.padded import draw_from_weights, emitted, padded_rows
 from constrain.spec.ops.rejection import check_verified, launch_row_stats, power_of_two
-from constrain.spec.ops.uniform import uniforms_like
 
 
 def verify_by_block(
@@ -57,7 +56,7 @@ def _verify_torch(
         p_row = weights / weights.sum(dim=1, keepdim=True)
         rest = (scale[:, None] * p_row - probabilities).clamp(min=0).sum(dim=1)
         chance = torch.where(inside & (scale < 1), rest / (rest + 1 - scale), scale)
-        u = uniforms_like(seeds, output_indices + length - 1, Purpose.ACCEPT)
+        u = uniforms_on_device(seeds, output_indices + length - 1, Purpose.ACCEPT)
         num_accepted = torch.where((u < chance) & (length <= metadata.num_drafts), length, num_accepted)
     at_end = num_accepted == metadata.num_drafts
     scale = torch.where(at_end, 1.0, torch.stack(scales, dim=1).gather(1, num_accepted[:, None]).squeeze(1))
@@ -65,7 +64,9 @@ def _verify_torch(
     residual = scale[:, None] * weights - probabilities * weights.sum(dim=1, keepdim=True)
     residual.clamp_(min=0)
     index = output_indices + num_accepted
-    u = torch.where(at_end, uniforms_like(seeds, index, Purpose.DRAW), uniforms_like(seeds, index, Purpose.RECOVER))
+    u = torch.where(
+        at_end, uniforms_on_device(seeds, index, Purpose.DRAW), uniforms_on_device(seeds, index, Purpose.RECOVER)
+    )
     # Where p <= q everywhere but for rounding, any token of the target will do.
     token = draw_from_weights(torch.where(residual.sum(dim=1, keepdim=True) > 0, residual, weights), u)
     return emitted(metadata, num_accepted, token), num_accepted

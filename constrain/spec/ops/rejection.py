@@ -6,10 +6,9 @@ from typing import Any
 import torch
 
 from constrain.errors import InvalidInputError
-from constrain.sampling.uniform import Purpose
+from constrain.sampling.uniform import Purpose, uniforms_on_device
 from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops.padded import Padded, draw_from_weights, emitted, padded_rows
-from constrain.spec.ops.uniform import uniforms_like
 
 
 def verify_by_rejection(
@@ -68,7 +67,7 @@ def _verify_torch(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     rows = padded_rows(logits, draft, metadata, draft_is_logits)
     indices = output_indices[:, None] + torch.arange(metadata.max_drafts, device=logits.device)
-    u = uniforms_like(seeds[:, None].expand_as(indices), indices, Purpose.ACCEPT)
+    u = uniforms_on_device(seeds[:, None].expand_as(indices), indices, Purpose.ACCEPT)
     accepted = (rows.q > 0) & (u * rows.q < rows.p) & rows.has_draft
     num_accepted = accepted.long().cumprod(dim=1).sum(dim=1)
     token = _token_behind(rows, num_accepted, metadata, seeds, output_indices)
@@ -87,8 +86,8 @@ def _token_behind(
     index = output_indices + num_accepted
     u = torch.where(
         num_accepted < metadata.num_drafts,
-        uniforms_like(seeds, index, Purpose.RECOVER),
-        uniforms_like(seeds, index, Purpose.DRAW),
+        uniforms_on_device(seeds, index, Purpose.RECOVER),
+        uniforms_on_device(seeds, index, Purpose.DRAW),
     )
     # Where p <= q everywhere but for rounding, any token of the target will do.
     return draw_from_weights(torch.where(residual.sum(dim=1, keepdim=True) > 0, residual, weights), u)

@@ -1,0 +1,146 @@
+"""Grammars that are finite automata over tokens: a stack of states, and the mask of each state kept.
+
+For libraries whose state is a number: going back drops states, and a fork copies the stack.
+"""
+
+import ctypes
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Protocol, Self
+
+import numpy as np
+import torch
+
+from constrain.backends._stopping import StoppingGrammar
+from constrain.grammar import CompiledGrammar, Grammar
+from constrain.grammar_spec import GrammarSpec
+from constrain.vocabulary import Vocabulary
+
+CACHED_MASKS = 1024
+"""How many mask rows, and forced texts, a compiled grammar keeps."""
+
+MAX_FORCED_BYTES = 4096
+"""Where the search for forced text ends."""
+
+
+class TokenAutomaton(Protocol):
+    """What a library's automaton must tell. It never changes, and several threads ask it."""
+
+    start: int
+
+    def is_final(self, state: int) -> bool:
+        """Whether the text that led to ``state`` is complete."""
+
+    def behind(self, state: int, token_id: int) -> int | None:
+        """The state after one more token of text; None where that is illegal."""
+
+    def legal_ids(self, state: int) -> Iterable[int]:
+        """Every id of text that ``behind`` takes in ``state``."""
+
+
+class CompiledAutomaton(CompiledGrammar):
+    """An automaton under the name of its spec, with what its states were asked before."""
+
+    def __init__(
+        self, grammar_spec: GrammarSpec, vocabulary: Vocabulary, backend_name: str, automaton: TokenAutomaton
+    ) -> None:
+        self._grammar_spec = grammar_spec
+        self._vocabulary = vocabulary
+        self._backend_name = backend_name
+        self.automaton = automaton
+        self.mask_row = lru_cache(maxsize=CACHED_MASKS)(self._mask_row)
+        self.forced_bytes = lru_cache(maxsize=CACHED_MASKS)(self._forced_bytes)
+
+    @property
+    def grammar_spec(self) -> GrammarSpec:
+        return self._grammar_spec
+
+    @property
+    def vocabulary(self) -> Vocabulary:
+        return self._vocabulary
+
+    @property
+    def backend_name(self) -> str:
+        return self._backend_name
+
+    def start(self) -> Grammar:
+        return AutomatonGrammar(self)
+
+    def _mask_row(self, state: int) -> bytes:
+        """The W words of the mask in ``state``, the stop tokens included."""
+        bits = np.zeros(32 * self._vocabulary.num_mask_words, dtype=np.uint8)
+        bits[np.fromiter(self.automaton.legal_ids(state), dtype=np.int64)] = 1
+        if self.automaton.is_final(state):
+            bits[list(self._vocabulary.stop_token_ids)] = 1
+        return np.packbits(bits, bitorder="little").tobytes()
+
+    def _forced_bytes(self, state: int) -> bytes:
+        """What every text begins with that tokens can write from ``state`` on."""
+        automaton, token_bytes = self.automaton, self._vocabulary.token_bytes
+        forced, longer = b"", list[bytes]()
+        at: int | None = state
+        while at is not None and not automaton.is_final(at) and len(forced) < MAX_FORCED_BYTES:
+            legal = {token_bytes[token_id]: token_id for token_id in automaton.legal_ids(at)}
+            if not legal:
+                break
+            shared = _common_beginning(min(legal), max(legal))
+            # Where a token has written all that is shared, its state knows what follows; longer tokens must agree.
+            longer += [forced + token for token in legal if token != shared] if shared else []
+            forced += shared
+            at = automaton.behind(at, legal[shared]) if shared in legal else None
+        for token in longer:
+            if not token.startswith(forced) and not forced.startswith(token):
+                forced = _common_beginning(forced, token)
+        return forced
+
+
+class AutomatonGrammar(StoppingGrammar):
+    """The states that the accepted tokens led to."""
+
+    def __init__(self, compiled: CompiledAutomaton) -> None:
+        super().__init__(compiled.vocabulary)
+        self._compiled = compiled
+        self._states = [compiled.automaton.start]
+
+    def _accept_text(self, token_ids: Sequence[int]) -> int:
+        reached = self._states_behind(token_ids)
+        self._states += reached
+        return len(reached)
+
+    def _validate_text(self, token_ids: Sequence[int]) -> int:
+        return len(self._states_behind(token_ids))
+
+    def _rollback_text(self, num_tokens: int) -> None:
+        del self._states[-num_tokens:]
+
+    def _fill_row(self, bitmask: torch.Tensor, row: int, address: int) -> None:
+        words = self._compiled.mask_row(self._states[-1])
+        ctypes.memmove(address, words, len(words))
+
+    def _may_end(self) -> bool:
+        return self._compiled.automaton.is_final(self._states[-1])
+
+    def _forced_bytes(self) -> bytes:
+        return self._compiled.forced_bytes(self._states[-1])
+
+    def _reset_text(self) -> None:
+        del self._states[1:]
+
+    def _fork_text(self, twin: Self) -> None:
+        twin._compiled, twin._states = self._compiled, self._states.copy()
+
+    def _states_behind(self, token_ids: Sequence[int]) -> list[int]:
+        """The state after each token of the longest legal prefix."""
+        behind, reached, state = self._compiled.automaton.behind, list[int](), self._states[-1]
+        for token_id in token_ids:
+            following = behind(state, token_id)
+            if following is None:
+                break
+            reached.append(following)
+            state = following
+        return reached
+
+
+def _common_beginning(one: bytes, other: bytes) -> bytes:
+    length = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+    return one[:length]

@@ -1,0 +1,254 @@
+"""The verdict of a whole schema on a JSON text that is still being written.
+
+Every open value has a frame: the circuit of all subschemas that apply to it, whose leaves are decided by what is read
+and push their verdicts up, through the values around it, to the root. Circuits compute in Kleene's strong logic, so
+that an early false is a proof that no completion is valid, under ``not`` and in ``oneOf``, too.
+"""
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from constrain.schema.evaluation.automaton import Automaton, State
+from constrain.schema.evaluation.frames import BEGUN, COUNT, LIMIT, NAME_START, OPEN, Frame
+from constrain.schema.evaluation.kinds import ARRAY, OBJECT
+from constrain.schema.evaluation.network import NoAutomatonError
+from constrain.schema.evaluation.program import Program
+from constrain.schema.evaluation.scanner import Mode
+from constrain.schema.evaluation.strings import StringReader
+from constrain.schema.evaluation.values import MAX_NUMBER_BYTES, digits_of, may_become, read_number
+from constrain.schema.matching import MatchTimeoutError
+
+
+class Verdict(IntEnum):
+    """What is proved about every way to complete the text to a JSON text without repeated names.
+
+    ``FALSE``: none is valid (or there is none); ``TRUE``: all are; ``UNKNOWN``: neither is proved.
+    """
+
+    FALSE = -1
+    UNKNOWN = 0
+    TRUE = 1
+
+
+class ScanState(NamedTuple):
+    """What the bytes so far ask of the next as JSON, whatever the schema: equal states, equal continuations.
+
+    ``container`` is "object", "array" or "" for the top level; ``partial`` as in ``Scanner``.
+    """
+
+    mode: Mode
+    container: str
+    partial: bytes
+
+
+class ContentBounds(NamedTuple):
+    """What is asked of the content of a string that goes on, from here to its end.
+
+    The automata of ``undecided``, and each group of ``hopeful``, in which one at least must not fail; what is compared
+    with texts, of which ``listed`` may follow; and anything that counts, from ``most`` characters on. Two contents are
+    alike if they leave all of ``undecided`` so, fail in the same groups, begin none of ``listed``, and have equally
+    many characters, or at most ``most`` both.
+    """
+
+    undecided: tuple[tuple[Automaton, State], ...]
+    hopeful: tuple[tuple[tuple[Automaton, State], ...], ...]
+    listed: tuple[str, ...]
+    most: int | None
+
+
+class Evaluator(StringReader):
+    """One text against one program. Owned by one sequence.
+
+    Any JSON text of RFC 8259 is read, in any order of properties, form of numbers and layout, with these limits: names
+    are not repeated in an object; strings are Unicode (no half surrogate pairs); ``MAX_DEPTH`` levels;
+    ``MAX_NUMBER_BYTES`` a number, ``MAX_EXPONENT_DIGITS`` of its exponent.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._is_alive = not program.is_unsatisfiable
+        self._base = 0
+
+    # What callers see.
+
+    @property
+    def verdict(self) -> Verdict:
+        """What is proved so far."""
+        return Verdict(self._verdicts.result) if self._is_alive else Verdict.FALSE
+
+    @property
+    def is_complete(self) -> bool:
+        """A whole JSON text stands there, and only blanks can follow; a number at the top level never ends itself."""
+        return self.mode == Mode.DONE
+
+    def feed(self, data: bytes) -> bool:
+        """Go on over ``data``. False as soon as no completion is valid; the state is then only good for ``undo``."""
+        state = (self.mode, self._top, self.offset, self.partial, self.literal, self._verdicts.result, self._is_alive)
+        self._trail.changes.append((None, None, state))
+        if self._is_alive:
+            try:
+                self._is_alive = self.scan(data) and self._verdicts.result >= 0
+            except (MatchTimeoutError, NoAutomatonError):
+                # What takes too long to match is refused: it could not be shown to be valid.
+                self._is_alive = False
+        return self._is_alive
+
+    def mark(self) -> int:
+        """A place to ``undo`` to."""
+        return self._base + len(self._trail.changes)
+
+    def undo(self, mark: int) -> None:
+        """Take back everything since ``mark``; marks made after it are void."""
+        assert mark >= self._base, (mark, self._base)
+        state = self._trail.undo(mark - self._base)
+        if state is not None:
+            self.mode, self._top, self.offset, self.partial, self.literal, self._verdicts.result, self._is_alive = state
+
+    def forget(self, mark: int) -> None:
+        """Give up what undoing to before ``mark`` needs, and its memory."""
+        del self._trail.changes[: max(mark - self._base, 0)]
+        self._base = max(self._base, mark)
+
+    def fork(self) -> "Evaluator":
+        """The same state on its own; marks of this one mean nothing there."""
+        other = Evaluator(self._program)
+        other.mode, other.offset, other.partial, other.literal = self.mode, self.offset, self.partial, self.literal
+        other._verdicts.result, other._is_alive = self._verdicts.result, self._is_alive
+        for frame in reversed(self._frames()):
+            other._top = frame.copy(other._top)
+        return other
+
+    def can_end(self) -> bool:
+        """The text is a whole JSON value, and valid."""
+        if not self._is_alive:
+            return False
+        if self.mode != Mode.IN_NUMBER or self.container() is not None:
+            return self.mode == Mode.DONE and self._verdicts.result > 0
+        mark = self.mark()
+        self.feed(b" ")
+        ends = self._is_alive and self._verdicts.result > 0
+        self.undo(mark)
+        return ends
+
+    def is_insensitive(self, num_bytes: int | None = None) -> bool:
+        """Inside a string or a name whose content, before the closing quote, cannot make the verdict false any more.
+
+        ``num_bytes`` of content, if given: further ones may. Content is all but the quote: it must go on as a JSON
+        string (UTF-8, escapes), which ``scan_state().partial`` tells of.
+        """
+        frame = self._top
+        if not self._is_alive or frame is None or self.mode not in (Mode.IN_STRING, Mode.IN_NAME):
+            return False
+        status, plan = frame.status, frame.plan
+        around = frame.parent if frame.is_name else None
+        if around is not None and any(not around.status[gate.slot] for gate in around.plan.name_gates):
+            return False
+        if frame.fields[OPEN] == 0:
+            return True
+        if any(status[slot] == 0 for slot, _ in plan.patterns) or any(status[slot] == 0 for slot, _ in plan.strings):
+            return False
+        within = None if num_bytes is None else frame.fields[COUNT] + num_bytes
+        later = plan.limits[frame.fields[LIMIT] :]
+        return not any(status[slot] == 0 and (within is None or count <= within) for count, slot in later)
+
+    def ignores_text(self) -> bool:
+        """Inside a string of which neither the content nor the end means anything to the schema."""
+        frame = self._top
+        return self.mode == Mode.IN_STRING and frame is not None and not frame.fields[OPEN] and not frame.keeps
+
+    def ignores_digits(self, num_bytes: int) -> bool:
+        """Inside a number that ``num_bytes`` more cannot make false before it ends.
+
+        Of an exponent, these may be the sign and ``MAX_EXPONENT_DIGITS`` digits.
+        """
+        frame = self._top
+        if frame is None or self.mode != Mode.IN_NUMBER or len(self.partial) + num_bytes > MAX_NUMBER_BYTES:
+            return False
+        if b"e" in self.partial or b"E" in self.partial:
+            return False
+        return not any(frame.status[slot] == 0 for slot, _ in frame.plan.digits)
+
+    def content_bounds(self) -> ContentBounds | None:
+        """What is asked of the content of the string or name that is open; None where only feeding it tells."""
+        frame = self._top
+        if frame is None or self.mode not in (Mode.IN_STRING, Mode.IN_NAME) or self.partial:
+            return None
+        status, plan, begun = frame.status, frame.plan, frame.fields[BEGUN]
+        undecided = [
+            (automaton, state)
+            for (slot, automaton), state in zip(plan.patterns, frame.states, strict=False)
+            if not status[slot] and automaton is not None and state is not None
+        ]
+        listed = [text for slot, texts in plan.strings if not status[slot] for text in texts]
+        later = [count for count, slot in plan.limits[frame.fields[LIMIT] :] if not status[slot]]
+        most = min(later) - 1 - frame.fields[COUNT] if later and frame.fields[OPEN] else None
+        hopeful = []
+        around = frame.parent if frame.is_name else None
+        for gate in around.plan.name_gates if around is not None and around.fields[OPEN] else ():
+            assert around is not None
+            if around.status[gate.slot]:
+                continue
+            left = list(gate.sources_left(around.status))
+            places = [place for _, found in left for place in found]
+            first, automata = len(plan.patterns), around.plan.name_patterns
+            named = [
+                (automaton, state) for n in places if (automaton := automata[n]) and (state := frame.states[first + n])
+            ]
+            if any(source.everything for source, _ in left) or len(named) < len(places):
+                continue
+            listed += [name for source, _ in left for name in source.names]
+            hopeful.append(tuple(named))
+        rests = [] if begun is None else [text[len(begun) :] for text in listed if text.startswith(begun)]
+        return ContentBounds(tuple(undecided), tuple(hopeful), tuple(dict.fromkeys(rests)), most)
+
+    def scan_state(self) -> ScanState:
+        """Hashable, and small but for numbers."""
+        names = {OBJECT: "object", ARRAY: "array", None: ""}
+        return ScanState(Mode(self.mode), names[self.container()], self.partial)
+
+    def value_starts(self) -> list[int]:
+        """Where every open value began, and the name of every property that is not finished; innermost last."""
+        starts: list[int] = []
+        for frame in reversed(self._frames()):
+            starts.append(frame.start)
+            if frame.plan.kind == OBJECT and frame.fields[NAME_START] >= 0:
+                starts.append(frame.fields[NAME_START])
+        return starts
+
+    # Numbers and literals.
+
+    def number_so_far(self, text: bytes) -> bool:
+        frame = self._top
+        assert frame is not None
+        for slot, digits in frame.plan.digits:
+            if not frame.status[slot] and not may_become(text, digits):
+                self._verdicts.settle([(frame, slot, -1)])
+        for around, slot, values in self._constants(frame.parent):
+            if not may_become(text, [digits_of(number) for number in values.numbers if number not in around.seen]):
+                self._verdicts.settle([(around, slot, -1)])
+        return self._verdicts.result >= 0
+
+    def number_ends(self, text: bytes) -> bool:
+        frame = self._top
+        assert frame is not None
+        value = read_number(text) if frame.keeps or frame.fields[OPEN] else None
+        if value is not None:
+            self._verdicts.settle(
+                [
+                    (frame, slot, 1 if test(value, text) else -1)
+                    for slot, test in frame.plan.numbers
+                    if not frame.status[slot]
+                ]
+            )
+        return self._close(value)
+
+    def literal_ends(self, value: Any) -> bool:
+        return self._close(value)
+
+    def _frames(self) -> list[Frame]:
+        found = []
+        frame = self._top
+        while frame is not None:
+            found.append(frame)
+            frame = frame.parent
+        return found

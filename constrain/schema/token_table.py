@@ -1,0 +1,115 @@
+"""The tokens of a vocabulary as trials want them: in the order of their bytes, and which of them can decide what."""
+
+import re
+import weakref
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from constrain.vocabulary import Vocabulary
+
+Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
+"""A row of a bitmask: bit ``t % 32`` of word ``t // 32`` is token ``t``."""
+Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
+
+# What may stand inside a number, from some place of it on; an exponent of nine digits is always borne.
+_PART_OF_NUMBER = re.compile(rb"[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{0,9})?|[+-]?[0-9]{0,9}")
+_BLANKS = b" \t\r\n"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TokenTable:
+    """``ordered`` has the tokens in the order of their bytes, ``order`` [V] their ids, and ``rank`` [V] the place of
+    each id there. The others are rows of W words.
+
+    ``with_quote`` has the tokens that can end a string, ``ends_number`` those that can do more than go on with a number
+    (by a byte that is none of a number's, or a long exponent), ``not_blank`` those that are more than white space,
+    ``stops`` the stop tokens. ``longest`` is the most bytes of one, ``longest_number`` of one that goes on
+    with a number.
+    """
+
+    tokens: list[bytes]
+    ordered: list[bytes]
+    order: Ids
+    rank: Ids
+    with_quote: Words
+    ends_number: Words
+    not_blank: Words
+    stops: Words
+    stop_ids: frozenset[int]
+    longest_number: int
+    longest: int
+
+    def places(self, words: Words) -> Ids:
+        """Where in the order of bytes the tokens are whose bits are set, ascending."""
+        return np.sort(self.rank[ids_of(words)])
+
+    def beginnings(self, text: str) -> list[int]:
+        """The ids of all tokens that ``text`` begins with."""
+        data, found = text.encode("utf-8", "surrogatepass"), []
+        for length in range(1, min(len(data), self.longest) + 1):
+            prefix = data[:length]
+            first = bisect_left(self.ordered, prefix)
+            found += self.order[first : bisect_right(self.ordered, prefix)].tolist()
+        return found
+
+
+def ids_of(words: Words) -> Ids:
+    """The ids whose bits are set in a row, ascending."""
+    filled = np.flatnonzero(words)
+    bits = np.unpackbits(words[filled].view(np.uint8), bitorder="little").reshape(len(filled), 32)
+    rows, columns = np.nonzero(bits)
+    return filled[rows] * 32 + columns
+
+
+def one_of(words: Words) -> Words:
+    """A row in which one bit is set of those that are set in ``words``, which has some."""
+    first = int(np.argmax(words != 0))
+    row = np.zeros_like(words)
+    row[first] = words[first] & (~words[first] + np.uint32(1))
+    return row
+
+
+def words_of(ids: Any, num_words: int) -> Words:
+    """The row in which the bits of ``ids`` are set."""
+    given = np.asarray(ids, dtype=np.int64)
+    words = np.zeros(num_words, dtype=np.uint32)
+    np.bitwise_or.at(words, given >> 5, np.uint32(1) << (given & 31).astype(np.uint32))
+    return words
+
+
+_TABLES: "weakref.WeakKeyDictionary[Vocabulary, TokenTable]" = weakref.WeakKeyDictionary()
+
+
+def token_table(vocabulary: Vocabulary) -> TokenTable:
+    """The table of ``vocabulary``, made once."""
+    table = _TABLES.get(vocabulary)
+    if table is None:
+        table = _TABLES[vocabulary] = _make(vocabulary)
+    return table
+
+
+def _make(vocabulary: Vocabulary) -> TokenTable:
+    tokens = vocabulary.token_bytes
+    order = sorted(range(len(tokens)), key=tokens.__getitem__)
+    rank = np.empty(len(tokens), dtype=np.int64)
+    rank[order] = np.arange(len(tokens))
+
+    def row(ids: list[int]) -> Words:
+        return words_of(ids, vocabulary.num_mask_words)
+
+    return TokenTable(
+        tokens=list(tokens),
+        ordered=[tokens[i] for i in order],
+        order=np.array(order, dtype=np.int64),
+        rank=rank,
+        with_quote=row([i for i, token in enumerate(tokens) if b'"' in token]),
+        ends_number=row([i for i, token in enumerate(tokens) if not _PART_OF_NUMBER.fullmatch(token)]),
+        not_blank=row([i for i, token in enumerate(tokens) if token.strip(_BLANKS)]),
+        stops=row(list(vocabulary.stop_token_ids)),
+        stop_ids=frozenset(vocabulary.stop_token_ids),
+        longest=max(map(len, tokens)),
+        longest_number=max((len(token) for token in tokens if _PART_OF_NUMBER.fullmatch(token)), default=0),
+    )

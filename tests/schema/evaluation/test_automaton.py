@@ -1,0 +1,59 @@
+"""Patterns as automata: what they match is what the translated pattern matches, and verdicts are proofs."""
+
+import itertools
+import re
+
+import pytest
+
+from constrain.schema.ecma import translate_pattern
+from constrain.schema.evaluation.automaton import Pattern
+
+PATTERNS = [
+    "a", "^a", "a$", "^a$", "^$", "", "^(a|b)*$", "^a?b{2}$", "a{2,3}$", "^(ab|a)(b|)$", "^[^a]+$", "^\\w$", "b.b",
+    "^.$", "(a|^)b", "a($|b)", "^a*$|^b*$", "(^a|b$)", "a^b", "a$b", "[]", "[^]", "^(?:a+)+$", "^a{0}$", "^(a$|ab)",
+    "é", "^(?:\\u{1F600}|a)b$", "^\\S+$", "((a*)*)b$", "^(|a)$", "x*", "(?!)",
+    "^(?!a)", "^(?!ab).{2}$", "^(?=.*b)a", "(?=b)é", "^((?!ab).)*$", "^(?=a$|b)..?$", "a(?!$)", "a(?=^)", "(?!a)b?$",
+]  # fmt: skip
+ALPHABET = "abé\n😀"
+
+
+@pytest.mark.parametrize("source", PATTERNS)
+def test_verdicts_agree_with_the_matcher_on_all_short_texts(source):
+    pattern, matcher = Pattern(source), re.compile(translate_pattern(source))
+    automaton = pattern.automaton
+    assert automaton is not None
+    matched = {
+        text: matcher.search(text) is not None
+        for length in range(6)
+        for text in map("".join, itertools.product(ALPHABET, repeat=length))
+    }
+    for text, expected in matched.items():
+        assert pattern.matches(text) == expected, text
+        if len(text) <= 2:
+            verdict = automaton.advance(automaton.start, text).verdict
+            below = {found for other, found in matched.items() if other.startswith(text)}
+            # Three more characters show for these patterns whether a match is possible at all.
+            assert (verdict == -1) == (below == {False}), text
+            assert verdict < 1 or below == {True}, text
+
+
+@pytest.mark.parametrize("source", PATTERNS)
+def test_what_a_begun_character_can_still_become_is_exact(source):
+    automaton = Pattern(source).automaton
+    for text in ("", "a", "b", "ab"):
+        state = automaton.advance(automaton.start, text)
+        for character in "abxé😀\n":
+            code = ord(character)
+            expected = automaton.advance(state, character).verdict >= 0
+            assert automaton.may_go_on(state, ((code, code),)) == expected
+        assert automaton.may_go_on(state, ((97, 98),)) == any(automaton.advance(state, c).verdict >= 0 for c in "ab")
+
+
+def test_a_pattern_beyond_automata_is_decided_for_whole_texts():
+    pattern = Pattern(r"^(a+)\1$")
+    assert pattern.automaton is None
+    assert pattern.matches("aaaa") and not pattern.matches("aaa")
+
+
+def test_nested_repeats_take_no_exponential_time():
+    assert not Pattern("^(a|a)*$").matches("a" * 5000 + "b")
