@@ -17,8 +17,8 @@ class Split:
     text:
         The content.
     end_index:
-        How many tokens of the output come before content, markers included (the white space that may follow them is
-        not counted); 0 where there was no thinking, None where it is not over.
+        How many tokens of the output come before content: thinking, its markers and the white space that may follow
+        them; 0 where there was no thinking, None where it is not over.
     ended_by:
         The marker that ended thinking; None where there was none, or it is not over.
     """
@@ -109,6 +109,8 @@ class Splitter:
         if self.end_index is None and self._track.phase >= Phase.BEHIND:
             is_bare = self._track.ended_by < 0 and self._track.place
             self.end_index = 0 if is_bare else self._num_tokens + 1
+        elif before.phase is Phase.BEHIND and not (self._track.phase is Phase.CONTENT and self._track.place):
+            self.end_index = self._num_tokens + 1  # nothing but white space
 
     def _feed_plain_thought(self, token_id: int) -> bool:
         """Nearly every token of thinking: text without the end of a marker, within the budget. False for others."""
