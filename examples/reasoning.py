@@ -25,9 +25,7 @@ def main() -> None:
     prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False) + "<think>\n"
     # This model knows no <think>: the marker is plain text to it, and the budget makes sure that it comes.
     reasoning = Reasoning(parser="think", budget=48, budget_phrase="\nThat is enough.\n")
-    result = generate(
-        model, prompt, Time, tokenizer=tokenizer, reasoning=reasoning, temperature=0.0, max_tokens=120
-    )
+    result = generate(model, prompt, Time, tokenizer=tokenizer, reasoning=reasoning, temperature=0.0, max_tokens=120)
     print(f"Thought ({result.content_start} tokens with the marker):\n{result.reasoning}\n")
     print(f"Answer: {result.unwrap()!r}")
 

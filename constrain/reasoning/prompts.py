@@ -26,10 +26,17 @@ def track_of_prompt(bound: BoundFormat, prompt_ids: Sequence[int]) -> Track:
             if found == bound.first_start:
                 track = Track(Phase.INSIDE)
             elif found is not None:
-                track = thinking.behind(found) if found < len(bound.ends) else Track(Phase.START)
+                track = _behind(thinking, found) if found < len(bound.ends) else Track(Phase.START)
             elif track.phase is not Phase.START:
                 track = thinking.step(track, symbol)
     return track
+
+
+def _behind(thinking: Thinking, ended_by: int) -> Track:
+    """Behind an end marker of the prompt. What of content stands in a prompt is the constraint's no more."""
+    if thinking.bound.starts_content[ended_by]:
+        return Track(Phase.CONTENT)
+    return thinking.behind(ended_by)
 
 
 def _last_message(bound: BoundFormat, prompt_ids: Sequence[int]) -> int:

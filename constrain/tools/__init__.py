@@ -1,11 +1,13 @@
 """Tool calls: from functions, models and descriptions to a constraint, and from an output to typed calls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from constrain.errors import InvalidInputError, InvalidValueError
 from constrain.grammar_spec import GrammarSpec, JsonForm
+from constrain.reasoning.formats import HARMONY_CALLS, HARMONY_TOOLS
+from constrain.reasoning.options import Reasoning
 from constrain.schema import Constraint
 from constrain.tags import Tag, tagged_text
 from constrain.tools.formats import FORMATS, ToolFormat, format_of
@@ -109,6 +111,16 @@ class Tools:
         arguments are invalid; arguments that are not yet JSON are waited for.
         """
         return self._typed(self._reader.read(output, vocabulary, is_complete=False))
+
+    def adapted(self, reasoning: Reasoning) -> Reasoning:
+        """``reasoning`` before these tools; ``generate`` and ``stream`` do this by themselves.
+
+        Where a format marks its text and its calls as it marks the end of thinking (harmony), these markers are
+        content's. Elsewhere nothing changes; ``content_starts=("<tool_call>",)`` lets a call end thinking.
+        """
+        if self.format.name != "harmony" or reasoning.parser not in ("auto", "harmony", "gpt_oss"):
+            return reasoning
+        return replace(reasoning, parser=HARMONY_TOOLS if self.choice == "auto" else HARMONY_CALLS)
 
     def __constraint__(self) -> Constraint:
         """The constraint, for :func:`constrain.as_constraint`."""

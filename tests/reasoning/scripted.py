@@ -40,7 +40,7 @@ def tokens(text: str, vocabulary: Vocabulary) -> list[int]:
 
 
 def wanting(outputs: Sequence[tuple[Sequence[int], Sequence[int]]], vocabulary: Vocabulary) -> FunctionSource:
-    """For each (prompt, output): whatever stands behind the prompt so far, it wants the output's token of that index."""
+    """For each (prompt, output): whatever stands behind the prompt so far, it wants the output's token of its index."""
 
     def logits(rows: list[list[int]]) -> torch.Tensor:
         made = torch.zeros(len(rows), vocabulary.logits_width)

@@ -44,3 +44,55 @@ def test_white_space_behind_thinking_is_no_part_of_a_value(make_vocabulary: Any,
     content = result.token_ids[result.content_start :]
     assert vocabulary.decode(content).decode() == result.text
     assert result.content_start == len(tokens(f"hm</think>{space}", vocabulary))
+
+
+@pytest.mark.parametrize("make_vocabulary", VOCABULARIES)
+@pytest.mark.parametrize("choice", ["auto", "required"])
+@pytest.mark.parametrize("budget", [None, 20])
+def test_a_call_may_end_thinking_by_itself(make_vocabulary: Any, choice: str, budget: int | None) -> None:
+    vocabulary, tools = make_vocabulary(), Tools([add, now], choice=choice)
+    reasoning = Reasoning(parser="think", content_starts=("<tool_call>",), budget=budget)
+    for thought in ("", "a <b"):
+        result = run(vocabulary, "q<think>", thought + CALL, tools, reasoning=reasoning)
+        assert (result.ok, result.reasoning) == (True, thought)
+        assert result.text == vocabulary.decode(tokens(CALL, vocabulary)).decode()
+        assert result.value == (ToolOutput("", (CALLED,)) if choice == "auto" else [CALLED])
+        assert result.content_start == len(thought)
+
+
+THOUGHT = "<|channel|>analysis<|message|>hm<|end|><|start|>assistant"
+HARMONY_CALL = '<|channel|>commentary to=functions.add <|constrain|>json<|message|>{"x": 1}<|call|>'
+
+
+@pytest.mark.parametrize("thought", ["", THOUGHT])
+@pytest.mark.parametrize("parser", ["harmony", "gpt_oss", "auto"])
+@pytest.mark.parametrize(
+    ("choice", "answer", "value"),
+    [
+        ("auto", HARMONY_CALL, ToolOutput("", (CALLED,))),
+        ("auto", "<|channel|>final<|message|>hi<|return|>", ToolOutput("hi", ())),
+        ("required", HARMONY_CALL, [CALLED]),
+        ("add", HARMONY_CALL, [CALLED]),
+    ],
+)
+def test_harmony_thinks_and_then_calls_or_answers(
+    thought: str, parser: str, choice: str, answer: str, value: Any
+) -> None:
+    tools = Tools([add, now], choice=choice, format="harmony")
+    result = run(
+        special_vocabulary(), "q<|start|>assistant", thought + answer, tools, reasoning=Reasoning(parser=parser)
+    )
+    assert (result.ok, result.value, result.reasoning) == (True, value, "hm" if thought else "")
+    assert result.content_start == len(tokens(thought, special_vocabulary()))
+
+
+@pytest.mark.parametrize("choice", ["auto", "required"])
+def test_a_budget_of_harmony_leads_to_a_call_where_one_is_required(choice: str) -> None:
+    tools = Tools([add, now], choice=choice, format="harmony")
+    reasoning = Reasoning(parser="harmony", budget=4)
+    result = run(
+        special_vocabulary(), "q<|start|>assistant", THOUGHT.replace("hm", "h" * 99), tools, reasoning=reasoning
+    )
+    assert result.reasoning == "hhhh"
+    content = special_vocabulary().decode(result.token_ids[result.content_start :]).decode()
+    assert content.startswith("final" if choice == "auto" else "commentary to=functions.")
