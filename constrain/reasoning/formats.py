@@ -52,8 +52,12 @@ class ReasoningFormat:
     def __post_init__(self) -> None:
         for name in ("start", "end", "after_end", "closing", "skip"):
             check_text(f"{name} of a ReasoningFormat", getattr(self, name))
-        for name in ("turns", "content_starts"):
+        for name in ("turns", "content_starts", "needs"):
             object.__setattr__(self, name, checked_texts(name, getattr(self, name)))
+        if not isinstance(self.headers, Sequence) or isinstance(self.headers, str) or len(self.headers) != 2:
+            raise InvalidInputError(f"headers={self.headers!r}: want two tuples of texts")
+        begins, ends = (checked_texts("headers", each) for each in self.headers)
+        object.__setattr__(self, "headers", (begins, ends))
         if not self.end:
             raise InvalidInputError("a ReasoningFormat without an end: thinking would never be over; give end=")
         if not self.start and not self.implicit_start:

@@ -80,6 +80,10 @@ class Tools:
     ) -> None:
         if not isinstance(tools, Sequence) or isinstance(tools, str) or not tools:
             raise InvalidInputError(f"tools={tools!r:.80}: want a list of at least one tool")
+        if not isinstance(parallel, bool):
+            raise InvalidInputError(f"parallel={parallel!r}: want True or False")
+        if form is not None and not isinstance(form, JsonForm):
+            raise InvalidInputError(f"form={form!r}: want JsonForm(...), or None")
         json_form = form or JsonForm("canonical")
         self.tools = tuple(as_tool(tool, number, json_form) for number, tool in enumerate(tools))
         self.format = format_of(format)

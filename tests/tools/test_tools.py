@@ -392,3 +392,11 @@ def test_a_hundred_tools_compile(backend: str) -> None:
     grammar = make_backend(backend, VOCABULARIES["plain"]).compile(tools.grammar_spec).start()
     text = WRITTEN["hermes"].rpartition("\n<tool_call>")
     assert takes(grammar, list((text[1] + text[2]).replace('"add"', '"add_99"').strip().encode()))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"format": []}, {"format": None}, {"choice": ["add"]}, {"parallel": "no"}, {"form": "canonical"}]
+)
+def test_options_of_a_wrong_type_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match=f"{next(iter(wrong))}="):
+        Tools(TOOLS, **wrong)
