@@ -51,8 +51,8 @@ class ReasoningGrammar(Grammar):
 
     @property
     def num_before_content(self) -> int | None:
-        """How many tokens of the output come before what the content's grammar decides, the marker and white space behind
-        it included; None while thinking is not over."""
+        """How many tokens of the output come before what the content's grammar decides, the marker and white space
+        behind it included; None while thinking is not over."""
         if self._active is None:
             return None
         return self.num_accepted - self._active.num_accepted + self._num_kept()
@@ -166,7 +166,7 @@ class ReasoningGrammar(Grammar):
     def _settle(self) -> None:
         """Bring both grammars of content to where the last state says, and see whether content has begun."""
         state, begun_by = self._states[-1], self._begun_by(self._states[-1].track)
-        if self._direct is not None and 0 <= state.direct:
+        if self._direct is not None and state.direct >= 0:
             _roll_back_to(self._direct, state.direct)
         for number, grammar in self._behind.items():
             kept = len(self._thinking.bound.end_ids[number]) if number >= 0 else 0

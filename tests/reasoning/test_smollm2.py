@@ -76,7 +76,7 @@ def test_generate_thinks_and_gives_objects_alone_and_in_a_batch(smollm2: tuple[A
         "proposer": proposer,
     }
     results = generate(model, prompts, Point, **options)
-    for prompt, result in zip(prompts, results, strict=True):
+    for result in results:
         assert isinstance(result.unwrap(), Point) and result.reasoning and result.content_start is not None
         assert Point.model_validate_json(result.text) == result.value
         assert "</think>" not in result.reasoning + result.text
