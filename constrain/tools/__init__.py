@@ -132,20 +132,24 @@ class Tools:
 
     def value(self, output: str | Sequence[int], vocabulary: Vocabulary | None = None) -> ToolOutput | list[ToolCall]:
         """What ``generate`` gives for a complete output; ``choice`` says which of the two."""
-        found = self._typed(self._reader.read(output, vocabulary, is_complete=True))
+        found = self._typed(self._reader.read(output, vocabulary, is_complete=True), is_held=True)
         if self.choice == "auto":
             return found
         if found.content or not found.calls:
             raise InvalidValueError(f"want calls and nothing else, got {output!r:.200}")
         return list(found.calls)
 
-    def _typed(self, found: Found) -> ToolOutput:
+    def _typed(self, found: Found, *, is_held: bool = False) -> ToolOutput:
         calls = []
         for name, raw in found.calls:
             try:
                 calls.append(ToolCall(name, self._by_name[name].decode(raw), raw))
             except InvalidValueError as exc:
-                raise InvalidValueError(f"the call of {name!r}: {exc}") from exc
+                if is_held:
+                    raise InvalidValueError(f"the call of {name!r}: {exc}") from exc
+                # The decoder speaks of a constraint that was not kept; here nobody says that one held.
+                why = exc.__cause__ or "they do not follow its schema"
+                raise InvalidValueError(f"the arguments of {name!r} are invalid: {why}: {raw:.200}") from exc
         return ToolOutput(found.content, tuple(calls))
 
     def _grammar_spec(self) -> GrammarSpec:

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NoReturn
 
-from constrain.errors import InvalidValueError
+from constrain.errors import InvalidInputError, InvalidValueError
 from constrain.tags import Marker, Special
 from constrain.tools.formats import ToolFormat
 from constrain.vocabulary import Vocabulary
@@ -47,8 +48,13 @@ class CallReader:
         """
         if isinstance(output, str):
             return _Scan(self._format, self._names, output, {}, is_complete).found()
+        if isinstance(output, bytes) or not isinstance(output, Sequence):
+            raise InvalidInputError(f"an output is a text or token ids, not {type(output).__name__}")
         if vocabulary is None:
-            raise InvalidValueError("token ids say nothing without their vocabulary; pass vocabulary=")
+            raise InvalidInputError("token ids say nothing without their vocabulary; pass vocabulary=")
+        for token_id in output:
+            if type(token_id) is not int and (not isinstance(token_id, Integral) or isinstance(token_id, bool)):
+                raise InvalidInputError(f"{token_id!r} in an output: want token ids, which are ints")
         if output and output[-1] in vocabulary.stop_token_ids:
             # Any stop token may end an output, also where the format has a certain one.
             output, is_complete = output[:-1], True
