@@ -39,7 +39,6 @@ class BoundFormat:
         self.ends = tuple(symbols_of_text(text, vocabulary) for text in self.end_texts)
         self.closing = symbols_of_text(reasoning_format.closing or reasoning_format.end, vocabulary)
         self.after_end = reasoning_format.after_end.encode()
-        self.closing_ids = _writable(reasoning_format.closing or reasoning_format.end, self.closing, vocabulary)
         markers = ((reasoning_format.start, self.start), (reasoning_format.skip, self.skip))
         for text, symbols in markers:
             _writable(text, symbols, vocabulary)
@@ -47,6 +46,7 @@ class BoundFormat:
             _writable(text, symbols, vocabulary) for text, symbols in zip(self.end_texts, self.ends, strict=True)
         )
         """The end markers in their canonical tokens."""
+        self.closing_ids = self._closing_tokens()
         self.matcher = MarkerMatcher(self.ends)
         turns = [symbols_of_text(text, vocabulary) for text in reasoning_format.turns]
         self.prompt_matcher = MarkerMatcher([*self.ends, *turns, *([self.start] if self.start else [])])
@@ -63,6 +63,13 @@ class BoundFormat:
         self.door = RowDoor(vocabulary.num_mask_words)
         self._inside_rows: dict[tuple[int, tuple[int, ...]], bytes] = {}
         self._rows: dict[tuple[str, Symbols], bytes] = {}
+
+    def _closing_tokens(self) -> tuple[int, ...]:
+        if not self.starts_content[0]:
+            return _writable(self.format.closing or self.format.end, self.closing, self.vocabulary)
+        # Content is whole tokens, so no token may hold the beginning of the marker and what stands before it.
+        before = self.closing[: len(self.closing) - len(self.ends[0])]
+        return (*_writable(self.format.closing, before, self.vocabulary), *self.end_ids[0])
 
     def symbols_of_token(self, token_id: int) -> Symbols:
         """What ``token_id`` writes."""

@@ -62,6 +62,8 @@ class ReasoningFormat:
             raise InvalidInputError("a ReasoningFormat without an end: thinking would never be over; give end=")
         if not self.start and not self.implicit_start:
             raise InvalidInputError("a ReasoningFormat without a start: give start=, or implicit_start=True")
+        if self.skip and self.start and (self.skip.startswith(self.start) or self.start.startswith(self.skip)):
+            raise InvalidInputError(f"skip={self.skip!r} and start={self.start!r}: one must not begin with the other")
         if self.closing and not self.closing.endswith(self.end):
             raise InvalidInputError(f"closing={self.closing!r} does not end with end={self.end!r}")
 

@@ -49,6 +49,8 @@ def test_wrong_options_are_refused_at_the_door(wrong: dict[str, Any], says: str)
         {"start": "<a>", "end": "</a>", "closing": "</a> "},
         {"start": "\ud800", "end": "</a>"},
         {"start": "<a>", "end": "</a>", "turns": "x"},
+        {"start": "<a>", "end": "</a>", "skip": "<a"},
+        {"start": "<a>", "end": "</a>", "skip": "<a>b"},
         {"start": "<a>", "end": "</a>", "needs": "x"},
         {"start": "<a>", "end": "</a>", "content_starts": ("",)},
         {"start": "<a>", "end": "</a>", "headers": ("a", "b")},
