@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from constrain import GenerationResult, Vocabulary, generate
+from constrain import GenerationResult, Vocabulary, generate, stream
 from constrain.reasoning import Reasoning
 from constrain.tools import ToolCall, ToolOutput, Tools
 from tests.reasoning.scripted import STOP, special_vocabulary, spelled_vocabulary, tokens, wanting
@@ -96,3 +96,27 @@ def test_a_budget_of_harmony_leads_to_a_call_where_one_is_required(choice: str) 
     assert result.reasoning == "hhhh"
     content = special_vocabulary().decode(result.token_ids[result.content_start :]).decode()
     assert content.startswith("final" if choice == "auto" else "commentary to=functions.")
+
+
+@pytest.mark.parametrize("make_vocabulary", VOCABULARIES)
+@pytest.mark.parametrize("output", [f"a <t b{CALL}", f"hm</think>\n\n{CALL}\n{CALL}", "hm</think>so <", "a <tool"])
+def test_a_stream_of_thinking_and_calls_is_the_result_in_pieces(make_vocabulary: Any, output: str) -> None:
+    vocabulary, tools = make_vocabulary(), Tools([add, now])
+    prompt_ids, output_ids = tokens("q<think>", vocabulary), [*tokens(output, vocabulary), STOP]
+    options: dict[str, Any] = {
+        "vocabulary": vocabulary,
+        "reasoning": Reasoning(parser="think", content_starts=("<tool_call>",), budget=40),
+        "temperature": 0.0,
+        "max_tokens": 170,
+    }
+    model = wanting([(prompt_ids, output_ids)], vocabulary)
+    whole = generate(model, prompt_ids, tools, **options)
+    with stream(model, prompt_ids, tools, **options) as events:
+        seen = list(events)
+    result = seen[-1].result
+    assert result is not None and (result.value, result.token_ids) == (whole.value, whole.token_ids)
+    assert "".join(event.reasoning for event in seen) == whole.reasoning == result.reasoning
+    assert "".join(event.text for event in seen) == whole.text
+    assert sum((event.token_ids for event in seen), ()) == whole.token_ids
+    if output.endswith(CALL):
+        assert whole.ok and whole.value.calls == (CALLED,) * output.count(CALL)
