@@ -80,7 +80,7 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "inputs": {"backends", "hf", "schema", "tools"},
     "stream_pieces": {"reasoning", "schema"},
     "conformance": {"hf"},
-    "hf": {"backends", "schema"},
+    "hf": {"backends", "schema", "tools"},
     "commands": {"backends", "hf", "schema"},
     "cli": {"conformance", "inspect"},
 }

@@ -53,8 +53,10 @@ def _parts(sequence: ActiveRequest, vocabulary: Vocabulary) -> tuple[str | None,
     if sequence.thinking is not None:
         split = sequence.thinking.split(ids)
         text = split.text
-        if isinstance(sequence.stop_reason, str):
-            text = text.partition(sequence.stop_reason)[0]
+        if sequence.stopped_at is not None:
+            before = len(vocabulary.decode(ids[: split.end_index]))
+            written = vocabulary.decode(ids[split.end_index :] if split.end_index is not None else ())
+            text = written[: max(sequence.stopped_at - before, 0)].decode("utf-8", errors="replace")
         return split.reasoning, text, split.end_index
     written = vocabulary.decode(ids)
     if sequence.stopped_at is not None:

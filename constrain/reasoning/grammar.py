@@ -57,6 +57,19 @@ class ReasoningGrammar(Grammar):
             return None
         return self.num_accepted - self._active.num_accepted + self._num_kept()
 
+    @property
+    def num_settled(self) -> int:
+        """Up to the end of thinking, once it has begun; a start marker that is under way may be taken back."""
+        last = self._states[-1]
+        if last.track.phase is Phase.START or last.direct >= 0:
+            return 0
+        if last.track.phase < Phase.BEHIND:
+            return self.num_accepted
+        count = len(self._states) - 1
+        while count and self._states[count - 1].track.phase >= Phase.BEHIND:
+            count -= 1
+        return count
+
     def value_starts(self) -> list[int]:
         """Those of the content: thinking holds no value."""
         if self._active is None:
@@ -115,13 +128,6 @@ class ReasoningGrammar(Grammar):
                 return _combined(bitmask, row, known, [bound.beginnings_row(rest)], [bound.astray_row(rest)])
             case _:
                 return self._fill_start(bitmask, row, address, state)
-
-    def value_starts(self) -> list[int]:
-        before = self.num_before_content
-        if before is None:
-            return []
-        # The content as a whole at least: no dead end is worth taking thoughts back for.
-        return [before + start for start in self._active_value_starts() or [0]]
 
     def forced_tokens(self) -> list[int]:
         if self._active is not None:
@@ -188,9 +194,6 @@ class ReasoningGrammar(Grammar):
 
     def _num_kept(self) -> int:
         return self._thinking.num_kept(self._states[-1].track)
-
-    def _active_value_starts(self) -> list[int]:
-        return [] if self._active is None else self._active.value_starts()
 
     def _num_content(self) -> int:
         """The tokens of content that have no state of their own."""
