@@ -1,4 +1,4 @@
-"""Forward passes and time with ``forced+ngram`` over those without, on SmolLM2-135M-Instruct: JSON out of 30 notes.
+"""Forward passes and time with drafts over those without, on SmolLM2-135M-Instruct: JSON out of 30 notes.
 
 Both answer the same prompts greedily, one at a time; outputs must be equal, up to ties. With ``--batch`` instead: where
 speculation stops to pay, on a source whose cost is a formula (a pass takes as long as reading the weights, or as its
@@ -126,7 +126,8 @@ def extract(arguments: argparse.Namespace) -> None:
     print("      proposer  K  passes  tokens   CPU s  passes ÷  time ÷  accepted")
     plain: list[Any] = []
     base = (0, 0.0)
-    for name, length in [(None, 0), *((name, n) for name in ("forced+ngram", "forced") for n in arguments.length)]:
+    drafted = [(name, length) for name in ("grammar+ngram", "forced+ngram") for length in arguments.length]
+    for name, length in [(None, 0), *drafted]:
         best = float("inf")
         for _ in range(arguments.rounds):
             source = Counting(TransformersSource(model))

@@ -54,7 +54,7 @@ def generate(
     tokenizer:
         Of the transformers model; loaded from where the model came from if not given.
     vocabulary, backend, max_batch_size, processors, proposer, draft_length, rule:
-        As :class:`constrain.Engine` takes them. ``proposer="forced+ngram"`` drafts what the constraint forces and what
+        As :class:`constrain.Engine` takes them. ``proposer="grammar+ngram"`` drafts what the constraint forces and what
         stood in the text before, and saves forward passes; it changes no output.
     timeout_s:
         Seconds for each request, after which it ends with ``finish_reason="deadline"``.

@@ -79,6 +79,12 @@ class Grammar(ABC):
         text, so these are a draft and not a mask.
         """
 
+    @property
+    def num_settled(self) -> int:
+        """How many of the first tokens no dead end is to be blamed on, such as thinking before a text: what is behind
+        them may be taken back, they may not."""
+        return 0
+
     def value_starts(self) -> list[int]:
         """For each value that is open at this point, how many tokens were accepted before it began; the innermost last.
 

@@ -102,9 +102,8 @@ def make_request(
 
     with _one_at_a_time:
         prompt_ids = _prompt_ids(prompt, vocabulary, tokenizer)
-    request = Request(
-        prompt_ids=prompt_ids, params=options.params, timeout_s=options.timeout_s, reasoning=options.reasoning
-    )
+    reasoning = None if options.reasoning is None else _reasoning_before(wanted, options.reasoning)
+    request = Request(prompt_ids=prompt_ids, params=options.params, timeout_s=options.timeout_s, reasoning=reasoning)
     if wanted is None:
         return request
     try:
@@ -114,6 +113,13 @@ def make_request(
     except Exception as exc:  # a type's own hooks may raise anything, and it is this prompt's fault alone
         raise InvalidGrammarError(f"making a constraint of {wanted!r:.80} raised {type(exc).__name__}: {exc}") from exc
     return replace(request, constraint=constraint.grammar_spec, decode=constraint.decode)
+
+
+def _reasoning_before(wanted: Any, reasoning: Reasoning) -> Reasoning:
+    from constrain.tools import Tools
+
+    is_for_tools = isinstance(wanted, Tools) and isinstance(reasoning, Reasoning)
+    return wanted.adapted(reasoning) if is_for_tools else reasoning
 
 
 def _prompt_ids(prompt: Prompt, vocabulary: Vocabulary, tokenizer: Any) -> list[int]:

@@ -163,10 +163,13 @@ class _ReasoningReader:
 
 
 def _reader_of(request: Request, vocabulary: Vocabulary) -> Callable[[], _Reader]:
+    from constrain.reasoning import CompiledReasoning, compile_reasoning
+
+    if isinstance(request.constraint, CompiledReasoning):
+        thinking = request.constraint
+        return lambda: _ReasoningReader(thinking.splitter())
     if request.reasoning is None or request.reasoning.in_reasoning:
         return lambda: _PlainReader(vocabulary)
-    from constrain.reasoning import compile_reasoning
-
     compiled = compile_reasoning(None, vocabulary, request.reasoning, request.prompt_ids)
     return lambda: _ReasoningReader(compiled.splitter())
 

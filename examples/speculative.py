@@ -23,7 +23,7 @@ def main() -> None:
     ask = (
         "Extract customer_name, ordered_item and number_of_items as JSON.\n\nMaria Lopez ordered 3 pieces of green tea."
     )
-    for proposer in (None, "forced+ngram"):
+    for proposer in (None, "forced+ngram", "grammar+ngram"):
         messages = [{"role": "user", "content": ask}]
         result = generate(model, messages, Order, tokenizer=tokenizer, temperature=0.0, proposer=proposer)
         drafts = result.speculation

@@ -7,13 +7,15 @@ TRIES_AT_ONE_PLACE = 3
 
 
 def place_to_rewind_to(sequence: ActiveRequest) -> int | None:
-    """The output index whose token is to be banned and drawn anew; None where nothing is left to try.
+    """The output index whose token is to be banned and drawn anew; None where nothing is left to try. Never one of the
+    tokens that the grammar calls settled, such as thinking.
 
     One token back first, then to the first token of the innermost open value of the grammar, then of the values around
     it; where a grammar knows no values, ever twice as far.
     """
+    settled = 0 if sequence.grammar is None else sequence.grammar.num_settled
     for place in _places(sequence):
-        if place >= sequence.num_fixed and len(sequence.bans.get(place, ())) < TRIES_AT_ONE_PLACE:
+        if place >= max(sequence.num_fixed, settled) and len(sequence.bans.get(place, ())) < TRIES_AT_ONE_PLACE:
             return place
     return None
 

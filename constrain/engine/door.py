@@ -9,7 +9,7 @@ from constrain.compiler import GrammarCompiler
 from constrain.errors import InvalidInputError, InvalidPromptError, VocabularyError
 from constrain.grammar import CompiledGrammar
 from constrain.grammar_spec import GrammarSpec
-from constrain.reasoning.compiled import compile_reasoning
+from constrain.reasoning.compiled import CompiledReasoning, compile_reasoning
 from constrain.request import Request
 from constrain.sampling.params import check_with_constraint
 from constrain.source import LogitsSource
@@ -65,6 +65,8 @@ def check_params(request: Request, vocabulary: Vocabulary) -> None:
 def check_reasoning(request: Request, vocabulary: Vocabulary) -> None:
     """What is wrong with the thinking that a request asks for, before any work."""
     assert request.reasoning is not None
+    if isinstance(request.constraint, CompiledReasoning):
+        raise InvalidInputError("the constraint thinks already (compile_reasoning made it): leave reasoning= out")
     if request.params.ignore_eos:
         raise InvalidInputError("ignore_eos=True contradicts reasoning, whose content ends at a stop token")
     if request.constraint is None or not request.reasoning.in_reasoning:

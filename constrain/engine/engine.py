@@ -31,7 +31,7 @@ from constrain.engine.stop_strings import StopStrings
 from constrain.engine.verification import Verifier
 from constrain.errors import ClosedError, ConstrainError
 from constrain.grammar import CompiledGrammar
-from constrain.reasoning.compiled import compile_reasoning
+from constrain.reasoning.compiled import CompiledReasoning, compile_reasoning
 from constrain.request import Request
 from constrain.result import FinishReason, GenerationResult, NewTokens
 from constrain.sampling.loading import load_processors
@@ -63,7 +63,7 @@ class Engine:
         Custom logits processors, beside the installed ones: classes, ``"module:Class"``, names of entry points. A
         request asks for one by its ``extra`` fields; docs/sampling.md tells how.
     proposer:
-        Drafts tokens, which one forward pass then verifies: a name (``"ngram"``, ``"forced"``, ``"forced+ngram"``) or a
+        Drafts tokens, which one forward pass then verifies: a name (``"grammar+ngram"`` say) or a
         :class:`~constrain.spec.Proposer`. Outputs do not depend on it, but by ``rule``.
     draft_length:
         The most tokens of a draft, K, or a :class:`~constrain.spec.DraftLength`.
@@ -253,6 +253,7 @@ class Engine:
                 sequence.enforced = compiled.enforced_spec
         if sequence.request.reasoning is not None:
             compiled = compile_reasoning(compiled, self.vocabulary, sequence.request.reasoning, sequence.prompt_ids)
+        if isinstance(compiled, CompiledReasoning):
             sequence.thinking = compiled
         if compiled is not None:
             sequence.grammar = compiled.start()

@@ -18,8 +18,11 @@ from transformers.generation import (
 from constrain.backend import Backend
 from constrain.engine import Engine
 from constrain.errors import InvalidInputError
+from constrain.grammar import CompiledGrammar
 from constrain.hf.source import TransformersSource
 from constrain.hf.tokenizer import load_tokenizer
+from constrain.hf.wanted import reasoning_before
+from constrain.reasoning.options import Reasoning
 from constrain.request import Request
 from constrain.result import GenerationResult
 from constrain.sampling.params import SamplingParams
@@ -39,16 +42,17 @@ def hosted_generate(
     constraints: Sequence[Any] | None = None,
     vocabulary: Vocabulary | None = None,
     backend: str | Backend = "auto",
+    reasoning: Reasoning | None = None,
     **model_kwargs: Any,  # attention_mask among them: named here, generate would take it away before using it
 ) -> torch.Tensor | GenerateDecoderOnlyOutput:
     """Generate by :class:`~constrain.Engine` where ``model.generate`` would by itself: pass it as ``custom_generate``.
 
         model.generate(**inputs, custom_generate=hosted_generate, constraint=User, vocabulary=vocabulary)
 
-    ``constraint`` or ``constraints`` (one for each prompt) is what ``generate()`` takes; without ``vocabulary`` the
-    tokenizer beside the model's checkpoint is read, at every call. Length, temperature, top-k, top-p and
-    ``num_return_sequences`` are the generation config's, seeds come from torch's generator. ``InvalidInputError`` for
-    what the engine does not do: beams, drafts, penalties and other processors or stopping criteria, streamed or
+    ``constraint`` or ``constraints`` (one for each prompt) and ``reasoning`` are what ``generate()`` takes; without
+    ``vocabulary`` the tokenizer beside the model's checkpoint is read, at every call. Length, temperature, top-k, top-p
+    and ``num_return_sequences`` are the generation config's, seeds come from torch's generator. ``InvalidInputError``
+    for what the engine does not do: beams, drafts, penalties and other processors or stopping criteria, streamed or
     embedded prompts. A sequence that fails (a dead end) raises its error. Gives what ``generate`` gives; with
     ``return_dict_in_generate`` an object that has the results, too, as ``results``.
     """
@@ -59,7 +63,7 @@ def hosted_generate(
     seeds = torch.randint(2**62, (len(prompts),)).tolist()
     with Engine(TransformersSource(model), vocabulary, backend=backend, max_batch_size=len(prompts)) as engine:
         for prompt, each, seed in zip(prompts, wanted, seeds, strict=True):
-            engine.add(_request(prompt, each, _params(generation_config, input_ids.shape[1], seed)))
+            engine.add(_request(prompt, each, reasoning, _params(generation_config, input_ids.shape[1], seed)))
         results = engine.run()
     for result in results:
         if result.error is not None:
@@ -112,11 +116,20 @@ def _params(config: Any, prompt_length: int, seed: int) -> SamplingParams:
     )
 
 
-def _request(prompt: list[int], wanted: Any, params: SamplingParams) -> Request:
+def _request(prompt: list[int], wanted: Any, reasoning: Reasoning | None, params: SamplingParams) -> Request:
     from constrain.schema import as_constraint
 
+    thinking = reasoning_before(wanted, reasoning)
+    if isinstance(wanted, CompiledGrammar):
+        return Request(prompt_ids=prompt, constraint=wanted, reasoning=thinking, params=params)
     constraint = as_constraint(wanted)
-    return Request(prompt_ids=prompt, constraint=constraint.grammar_spec, decode=constraint.decode, params=params)
+    return Request(
+        prompt_ids=prompt,
+        constraint=constraint.grammar_spec,
+        decode=constraint.decode,
+        reasoning=thinking,
+        params=params,
+    )
 
 
 def _sequences(input_ids: torch.Tensor, results: list[GenerationResult], config: Any) -> torch.Tensor:

@@ -14,7 +14,7 @@ from constrain.vocabulary import Vocabulary
 def read_outputs(
     sequences: Ids,  # [N, L], N sequences for each prompt, prompts in order
     prompts: Ids,  # [R, P], padding included
-    wanted: Sequence[Wanted],  # one for all, or one for each prompt
+    wanted: Sequence[Wanted],  # one for each row of prompts
     vocabulary: Vocabulary,
 ) -> list[GenerationResult]:
     """One result for each sequence. Raises ``InvalidInputError`` for sequences that do not begin with a prompt."""
@@ -22,13 +22,17 @@ def read_outputs(
     known = {prompt.tobytes() for prompt in prompts}
     if sequences.ndim != 2 or any(row[:prompt_length].tobytes() not in known for row in sequences):
         raise InvalidInputError("these sequences do not begin with the prompts of this processor's last run")
-    if len(sequences) % len(wanted):
-        raise InvalidInputError(f"{len(sequences)} sequences for {len(wanted)} constraints")
-    each = len(sequences) // len(wanted)
+    # Beams are more rows than sequences, and returned sequences may be fewer or more than prompts.
+    if len(sequences) % len(wanted) and len(wanted) % len(sequences):
+        raise InvalidInputError(f"{len(sequences)} sequences for {len(wanted)} rows")
     return [
-        _result(index, row[prompt_length:].tolist(), prompt_length, wanted[index // each], vocabulary)
+        _result(index, row[prompt_length:].tolist(), prompt_length, _of_row(index, len(sequences), wanted), vocabulary)
         for index, row in enumerate(sequences)
     ]
+
+
+def _of_row(index: int, num_sequences: int, wanted: Sequence[Wanted]) -> Wanted:
+    return wanted[index * len(wanted) // num_sequences]
 
 
 def _result(

@@ -15,6 +15,7 @@ from constrain.hf.outputs import read_outputs
 from constrain.hf.prefetch import MaskPrefetch
 from constrain.hf.ready_mask import ReadyMask
 from constrain.hf.wanted import Wanted, WantedList
+from constrain.reasoning.options import Reasoning
 from constrain.result import GenerationResult
 from constrain.vocabulary import Vocabulary
 
@@ -45,6 +46,9 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
         Where no token continues a row: ``"raise"`` a ``DeadEndError`` that names it; ``"stop"`` it by a stop token,
         ``results`` says so; ``"prune"`` it: its score becomes -inf, which is what beams need, and nobody else.
 
+    reasoning:
+        ``Reasoning(...)`` for a model that thinks before it answers; each prompt says whether thinking is open.
+
     **Where the prompt ends.** transformers does not say when a run starts, so token ids tell: a call goes on with the
     run before if each row is a beginning of a row of the last call plus at most one token; otherwise it starts a run,
     and all that it holds is prompt. So a prompt that repeats the last prompt and a part of its output *continues* that
@@ -62,6 +66,7 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
         backend: str | Backend = "auto",
         compiler: GrammarCompiler | None = None,
         on_dead_end: OnDeadEnd = "raise",
+        reasoning: Reasoning | None = None,
     ) -> None:
         if on_dead_end not in get_args(OnDeadEnd):
             raise InvalidInputError(f"on_dead_end={on_dead_end!r}: want one of {get_args(OnDeadEnd)}")
@@ -69,11 +74,12 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
             raise InvalidInputError("give constraint=, or constraints= with one for each prompt, not both")
         asked = [constraint] if constraints is None else list(constraints)
         self._is_shared = constraints is None
-        self._wanted = WantedList(asked, vocabulary, backend, compiler)
+        self._wanted = WantedList(asked, vocabulary, backend, compiler, reasoning)
         self._vocabulary = self._wanted.vocabulary
         self._on_dead_end = on_dead_end
         self._mask: ReadyMask | None = None
         self._rows: AlignedRows | None = None
+        self._row_wanted: list[Wanted] = []  # of the last run, one for each of its rows
         self._rows_before: AlignedRows | None = None
         self._prompt_length: int | None = None
         self._prefetch = MaskPrefetch(self)
@@ -119,7 +125,7 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
             raise InvalidInputError("nothing was generated with this processor, or it was reset since")
         sequences = on_host(getattr(output, "sequences", output))
         prompts = self._rows.ids[:, : self._rows.prompt_length]
-        return read_outputs(sequences, prompts, self._wanted.wait(), self._vocabulary)
+        return read_outputs(sequences, prompts, self._row_wanted, self._vocabulary)
 
     def advance_early(self, ids: Ids) -> list[RowState] | None:
         """For the prefetch, on its thread: move to ``ids`` and fill the next host buffer, if they continue the run."""
@@ -149,7 +155,9 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
         prompt_length = ids.shape[1] if self._prompt_length is None else self._prompt_length
         if not 0 <= prompt_length <= ids.shape[1]:
             raise InvalidInputError(f"prompt_length={prompt_length} for rows of {ids.shape[1]} tokens")
-        compiled = [wanted.compiled for wanted in self._wanted_by_row(ids[:, :prompt_length])]
+        prompts = ids[:, :prompt_length]
+        self._row_wanted = self._behind_prompts(prompts)
+        compiled = [wanted.compiled for wanted in self._row_wanted]
         started = AlignedRows(ids, compiled, self._vocabulary, prompt_length)
         self._rows_before, self._rows, self._prompt_length = self._rows, started, None
         return self._fill(started, self._mask)
@@ -174,6 +182,17 @@ class ConstrainedLogitsProcessor(LogitsProcessor):  # type: ignore[misc]  # tran
                 if state is RowState.DEAD_END:
                     fill_stop_tokens(buffer, row, self._vocabulary)
         return states
+
+    def _behind_prompts(self, prompts: Ids) -> list[Wanted]:
+        """For each row. Beams of one prompt share one, as they swap their places."""
+        made: dict[tuple[int, bytes], Wanted] = {}
+        found = []
+        for wanted, prompt in zip(self._wanted_by_row(prompts), prompts, strict=True):
+            key = (id(wanted), prompt.tobytes())
+            if key not in made:
+                made[key] = wanted.behind(prompt.tolist(), self._vocabulary)
+            found.append(made[key])
+        return found
 
     def _wanted_by_row(self, prompts: Ids) -> list[Wanted]:
         wanted = self._wanted.wait()

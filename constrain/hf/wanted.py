@@ -2,13 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from constrain.backend import Backend
 from constrain.compiler import GrammarCompiler
 from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import CompiledGrammar
+from constrain.reasoning.compiled import CompiledReasoning, compile_reasoning
+from constrain.reasoning.options import Reasoning
 from constrain.vocabulary import Vocabulary
 
 
@@ -18,6 +20,13 @@ class Wanted:
 
     compiled: CompiledGrammar | None
     decode: Callable[[str], Any]
+    reasoning: Reasoning | None = None
+
+    def behind(self, prompt_ids: Sequence[int], vocabulary: Vocabulary) -> "Wanted":
+        """The same behind one prompt, which says whether thinking is open there."""
+        if self.reasoning is None:
+            return self
+        return replace(self, compiled=compile_reasoning(self.compiled, vocabulary, self.reasoning, prompt_ids))
 
 
 class WantedList:
@@ -29,6 +38,7 @@ class WantedList:
         vocabulary: Vocabulary | None,
         backend: str | Backend,
         compiler: GrammarCompiler | None,
+        reasoning: Reasoning | None = None,
     ) -> None:
         from constrain.schema import as_constraint
 
@@ -36,6 +46,9 @@ class WantedList:
         self._own_compiler: GrammarCompiler | None = None
         self._waiting: list[tuple[Future[CompiledGrammar] | CompiledGrammar | None, Callable[[str], Any]]] = []
         self._done: list[Wanted] | None = None
+        self._reasoning = [reasoning_before(each, reasoning) for each in asked]
+        if reasoning is not None and any(isinstance(each, CompiledReasoning) for each in asked):
+            raise InvalidInputError("a constraint thinks already (compile_reasoning made it): leave reasoning= out")
         for each in asked:
             if isinstance(each, CompiledGrammar):
                 self._waiting.append((each, as_constraint(each.grammar_spec).decode))
@@ -52,7 +65,8 @@ class WantedList:
         """The compiled constraints. Raises what compiling raised, at every call."""
         if self._done is None:
             self._done = [
-                Wanted(each.result() if isinstance(each, Future) else each, decode) for each, decode in self._waiting
+                Wanted(each.result() if isinstance(each, Future) else each, decode, reasoning)
+                for (each, decode), reasoning in zip(self._waiting, self._reasoning, strict=True)
             ]
             if self._own_compiler is not None:
                 self._own_compiler.close()
@@ -60,6 +74,13 @@ class WantedList:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+
+def reasoning_before(wanted: Any, reasoning: Reasoning | None) -> Reasoning | None:
+    """``reasoning`` as it stands before ``wanted``: tools have a say in how thinking ends."""
+    from constrain.tools import Tools
+
+    return wanted.adapted(reasoning) if reasoning is not None and isinstance(wanted, Tools) else reasoning
 
 
 def _vocabulary(asked: Sequence[Any], vocabulary: Vocabulary | None, compiler: GrammarCompiler | None) -> Vocabulary:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import CompiledGrammar, Grammar
 from constrain.grammar_spec import GrammarSpec
-from constrain.reasoning.bound import bind
+from constrain.reasoning.bound import BoundFormat, bind
 from constrain.reasoning.free import CompiledFree
 from constrain.reasoning.grammar import ReasoningGrammar
 from constrain.reasoning.options import Reasoning
@@ -69,8 +69,9 @@ def compile_reasoning(
     ``prompt_ids`` say whether thinking is open from the first token, or over already. Cheap: what a vocabulary needs
     for a format is made once.
 
-    Raises ``InvalidInputError`` for an unknown parser or a phrase that ends thinking itself, and ``VocabularyError``
-    where the vocabulary cannot write a marker, or is not that of ``compiled``.
+    Raises ``InvalidInputError`` for an unknown parser, a phrase that ends thinking itself, or a marker in
+    ``content_starts`` that ``compiled`` cannot begin with, and ``VocabularyError`` where the vocabulary cannot write a
+    marker, or is not that of ``compiled``.
     """
     if not isinstance(reasoning, Reasoning):
         raise InvalidInputError(f"reasoning={reasoning!r}: want Reasoning(...)")
@@ -79,7 +80,9 @@ def compile_reasoning(
         raise VocabularyError("the compiled grammar is for another vocabulary than this one; compile it anew")
     if compiled is None and reasoning.in_reasoning:
         raise InvalidInputError("in_reasoning=True without a constraint: there is nothing to hold thinking to")
-    bound = bind(reasoning.parser, reasoning.end_markers, vocabulary)
+    bound = bind(reasoning.parser, reasoning.end_markers, vocabulary, reasoning.content_starts)
+    if compiled is not None:
+        _check_content_starts(bound, compiled)
     thinking = Thinking(
         bound,
         required=reasoning.required,
@@ -88,6 +91,16 @@ def compile_reasoning(
     )
     begin = Track(Phase.CONTENT) if reasoning.in_reasoning else thinking.begin(track_of_prompt(bound, prompt_ids))
     return CompiledReasoning(compiled or _free(vocabulary), thinking, begin)
+
+
+def _check_content_starts(bound: BoundFormat, compiled: CompiledGrammar) -> None:
+    for number, text in enumerate(bound.end_texts):
+        marker = bound.end_ids[number]
+        if bound.starts_content[number] and compiled.start().validate(marker) < len(marker):
+            raise InvalidInputError(
+                f"{text!r} begins the content, but the constraint cannot begin with it; give it as one of end_markers, "
+                "so that the constraint holds behind it, or leave it out"
+            )
 
 
 def _free(vocabulary: Vocabulary) -> CompiledFree:

@@ -1,5 +1,6 @@
 """How the families of models in use write their thinking."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from constrain.errors import InvalidInputError
@@ -28,6 +29,9 @@ class ReasoningFormat:
     turns:
         Texts that begin a message of a conversation. What stands before the last one says nothing about the output.
         Special tokens that the format does not name always do that.
+    content_starts:
+        Texts that end thinking, too, and begin the content, as a tool call does: the content's constraint takes them as
+        its own first text. ``end`` may be one of them.
     headers:
         Special tokens between which text is no thinking: ``(those that begin a header, those that end it)``.
     needs:
@@ -41,25 +45,34 @@ class ReasoningFormat:
     skip: str = ""
     implicit_start: bool = False
     turns: tuple[str, ...] = ()
+    content_starts: tuple[str, ...] = ()
     headers: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     needs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("start", "end", "after_end", "closing", "skip"):
             check_text(f"{name} of a ReasoningFormat", getattr(self, name))
-        if isinstance(self.turns, str) or not all(isinstance(each, str) and each for each in self.turns):
-            raise InvalidInputError(f"turns={self.turns!r}: want a tuple of texts, none of them empty")
+        for name in ("turns", "content_starts", "needs"):
+            object.__setattr__(self, name, checked_texts(name, getattr(self, name)))
+        if not isinstance(self.headers, Sequence) or isinstance(self.headers, str) or len(self.headers) != 2:
+            raise InvalidInputError(f"headers={self.headers!r}: want two tuples of texts")
+        begins, ends = (checked_texts("headers", each) for each in self.headers)
+        object.__setattr__(self, "headers", (begins, ends))
         if not self.end:
             raise InvalidInputError("a ReasoningFormat without an end: thinking would never be over; give end=")
         if not self.start and not self.implicit_start:
             raise InvalidInputError("a ReasoningFormat without a start: give start=, or implicit_start=True")
+        if self.skip and self.start and (self.skip.startswith(self.start) or self.start.startswith(self.skip)):
+            raise InvalidInputError(f"skip={self.skip!r} and start={self.start!r}: one must not begin with the other")
         if self.closing and not self.closing.endswith(self.end):
             raise InvalidInputError(f"closing={self.closing!r} does not end with end={self.end!r}")
 
     @property
     def texts(self) -> tuple[str, ...]:
         """Every text whose special tokens belong to thinking."""
-        return (self.start, self.end, self.closing, self.skip, *self.headers[0], *self.headers[1])
+        return (
+            self.start, self.end, self.closing, self.skip, *self.content_starts, *self.headers[0], *self.headers[1]
+        )  # fmt: skip
 
 
 def check_text(what: str, text: object) -> None:
@@ -70,6 +83,17 @@ def check_text(what: str, text: object) -> None:
         text.encode()
     except UnicodeEncodeError as exc:
         raise InvalidInputError(f"{what} holds half of a surrogate pair, which no token writes: {text!r}") from exc
+
+
+def checked_texts(what: str, texts: object) -> tuple[str, ...]:
+    """``texts`` as a tuple; ``InvalidInputError`` unless it is a sequence of texts, none of them empty."""
+    if not isinstance(texts, Sequence) or isinstance(texts, str) or not all(isinstance(each, str) for each in texts):
+        raise InvalidInputError(f"{what}={texts!r}: want a tuple of texts")
+    for each in texts:
+        check_text(f"one of {what}", each)
+    if "" in texts:
+        raise InvalidInputError(f"{what}={texts!r}: want texts of which none is empty")
+    return tuple(texts)
 
 
 # To DeepSeek's tokenizers the roles are ordinary tokens; in other families they are special.
@@ -86,6 +110,16 @@ HARMONY = ReasoningFormat(
     turns=("<|start|>",),
     headers=(("<|start|>", "<|channel|>"), ("<|message|>",)),
     needs=("<|start|>", "<|end|>", "<|channel|>", "<|message|>"),
+)
+# Where tools hold the content, what marks a message is a part of it: the final channel's marker, or a call's.
+HARMONY_TOOLS = replace(HARMONY, skip="", content_starts=("<|channel|>final<|message|>", "<|channel|>commentary to"))
+# The same where only calls are wanted.
+HARMONY_CALLS = replace(
+    HARMONY,
+    end="<|channel|>commentary to",
+    closing="<|end|><|start|>assistant<|channel|>commentary to",
+    skip="",
+    content_starts=("<|channel|>commentary to",),
 )
 
 FORMATS = {

@@ -16,7 +16,7 @@ from constrain.reasoning.thinking import Phase, Thinking, Track
 class _State(NamedTuple):
     track: Track
     direct: int  # tokens that the grammar of content without thinking has accepted; -1: this is not such content
-    content: int = 0  # tokens that the grammar of content behind thinking has accepted
+    content: int = 0  # tokens that the grammar of content behind thinking has accepted, a marker that is its own first
 
 
 class ReasoningGrammar(Grammar):
@@ -35,7 +35,7 @@ class ReasoningGrammar(Grammar):
         self._thinking = thinking
         self._start_content = start_content
         self._direct: Grammar | None = None
-        self._behind: Grammar | None = None
+        self._behind: dict[int, Grammar] = {}  # by the number of the marker that it begins with, -1 for none
         may_be_direct = track.phase is Phase.START and thinking.may_begin_with_content
         self._states = [_State(track, 0 if may_be_direct else -1)]
         self._active: Grammar | None = None  # the content's grammar, once it has begun
@@ -51,11 +51,31 @@ class ReasoningGrammar(Grammar):
 
     @property
     def num_before_content(self) -> int | None:
-        """How many tokens of the output come before the content, white space behind the marker included; None while
-        thinking is not over."""
+        """How many tokens of the output come before what the content's grammar decides, the marker and white space
+        behind it included; None while thinking is not over."""
         if self._active is None:
             return None
-        return self.num_accepted - self._active.num_accepted
+        return self.num_accepted - self._active.num_accepted + self._num_kept()
+
+    @property
+    def num_settled(self) -> int:
+        """Up to the end of thinking, once it has begun; a start marker that is under way may be taken back."""
+        last = self._states[-1]
+        if last.track.phase is Phase.START or last.direct >= 0:
+            return 0
+        if last.track.phase < Phase.BEHIND:
+            return self.num_accepted
+        count = len(self._states) - 1
+        while count and self._states[count - 1].track.phase >= Phase.BEHIND:
+            count -= 1
+        return count
+
+    def value_starts(self) -> list[int]:
+        """Those of the content: thinking holds no value."""
+        if self._active is None:
+            return []
+        before, kept = self.num_accepted - self._active.num_accepted, self._num_kept()
+        return [before + max(each, kept) for each in self._active.value_starts()]
 
     def accept(self, token_ids: Sequence[int]) -> int:
         for count, token_id in enumerate(token_ids):
@@ -94,7 +114,7 @@ class ReasoningGrammar(Grammar):
         address = bound.door.row_address(bitmask, row)
         match state.track.phase:
             case Phase.INSIDE:
-                words = bound.inside_row(state.track.place)
+                words = bound.inside_row(state.track.place, state.track.cuts)
                 ctypes.memmove(address, words, len(words))
                 return RowState.CONSTRAINED
             case Phase.CLOSING:
@@ -104,17 +124,10 @@ class ReasoningGrammar(Grammar):
                 return RowState.CONSTRAINED
             case Phase.BEHIND:
                 rest = tuple(bound.after_end[state.track.place :])
-                known = self._grammar_behind().fill_bitmask(bitmask, row)
+                known = self._grammar_behind(-1).fill_bitmask(bitmask, row)
                 return _combined(bitmask, row, known, [bound.beginnings_row(rest)], [bound.astray_row(rest)])
             case _:
                 return self._fill_start(bitmask, row, address, state)
-
-    def value_starts(self) -> list[int]:
-        before = self.num_before_content
-        if before is None:
-            return []
-        # The content as a whole at least: no dead end is worth taking thoughts back for.
-        return [before + start for start in self._active_value_starts() or [0]]
 
     def forced_tokens(self) -> list[int]:
         if self._active is not None:
@@ -138,11 +151,12 @@ class ReasoningGrammar(Grammar):
         twin = ReasoningGrammar.__new__(ReasoningGrammar)
         twin._thinking, twin._start_content = self._thinking, self._start_content
         twin._direct = self._direct and self._direct.fork()
-        twin._behind = self._behind and self._behind.fork()
+        twin._behind = {number: grammar.fork() for number, grammar in self._behind.items()}
         twin._states = self._states.copy()
         twin._active = None
         if self._active is not None:
-            twin._active = twin._direct if self._active is self._direct else twin._behind
+            is_direct = self._active is self._direct
+            twin._active = twin._direct if is_direct else twin._behind[twin._begun_by(twin._states[-1].track)]
         return twin
 
     def _next(self, token_id: int) -> _State | None:
@@ -159,21 +173,27 @@ class ReasoningGrammar(Grammar):
                 return None
             return _State(track, state.direct + 1 if is_direct else -1)
         if _is_content(track):
-            return _State(track, -1, 1) if self._grammar_behind().accept([token_id]) == 1 else None
-        return _State(track, -1)
+            return _State(track, -1, 1) if self._grammar_behind(-1).accept([token_id]) == 1 else None
+        return _State(track, -1, self._thinking.num_kept(track))
 
     def _settle(self) -> None:
         """Bring both grammars of content to where the last state says, and see whether content has begun."""
-        state = self._states[-1]
-        for grammar, wanted in ((self._direct, state.direct), (self._behind, state.content)):
-            if grammar is not None and 0 <= wanted < grammar.num_accepted:
-                grammar.rollback(grammar.num_accepted - wanted)
+        state, begun_by = self._states[-1], self._begun_by(self._states[-1].track)
+        if self._direct is not None and state.direct >= 0:
+            _roll_back_to(self._direct, state.direct)
+        for number, grammar in self._behind.items():
+            kept = len(self._thinking.bound.end_ids[number]) if number >= 0 else 0
+            _roll_back_to(grammar, state.content if number == begun_by else kept)
         self._active = None
         if state.track.phase is Phase.CONTENT:
-            self._active = self._grammar_direct() if state.direct >= 0 else self._grammar_behind()
+            self._active = self._grammar_direct() if state.direct >= 0 else self._grammar_behind(begun_by)
 
-    def _active_value_starts(self) -> list[int]:
-        return [] if self._active is None else self._active.value_starts()
+    def _begun_by(self, track: Track) -> int:
+        """The number of the end marker that content begins with; -1 where it begins with none."""
+        return track.ended_by if self._thinking.num_kept(track) else -1
+
+    def _num_kept(self) -> int:
+        return self._thinking.num_kept(self._states[-1].track)
 
     def _num_content(self) -> int:
         """The tokens of content that have no state of their own."""
@@ -187,10 +207,14 @@ class ReasoningGrammar(Grammar):
             self._direct = self._start_content()
         return self._direct
 
-    def _grammar_behind(self) -> Grammar:
-        if self._behind is None:
-            self._behind = self._start_content()
-        return self._behind
+    def _grammar_behind(self, begun_by: int) -> Grammar:
+        grammar = self._behind.get(begun_by)
+        if grammar is None:
+            grammar = self._behind[begun_by] = self._start_content()
+            marker = self._thinking.bound.end_ids[begun_by] if begun_by >= 0 else ()
+            num_accepted = grammar.accept(marker)
+            assert num_accepted == len(marker), (num_accepted, marker)
+        return grammar
 
     def _fill_start(self, bitmask: torch.Tensor, row: int, address: int, state: _State) -> RowState:
         bound = self._thinking.bound
@@ -201,6 +225,11 @@ class ReasoningGrammar(Grammar):
             return _combined(bitmask, row, known, on, [bound.beyond_row(rest) for rest in rests])
         ctypes.memset(address, 0, 4 * bound.vocabulary.num_mask_words)
         return _combined(bitmask, row, RowState.DEAD_END, on, [])
+
+
+def _roll_back_to(grammar: Grammar, num_accepted: int) -> None:
+    if num_accepted < grammar.num_accepted:
+        grammar.rollback(grammar.num_accepted - num_accepted)
 
 
 def _is_content(track: Track) -> bool:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from numbers import Integral
 
 from constrain.errors import InvalidInputError
-from constrain.reasoning.formats import FORMATS, ReasoningFormat, check_text
+from constrain.reasoning.formats import FORMATS, ReasoningFormat, check_text, checked_texts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +26,11 @@ class Reasoning:
     in_reasoning:
         The constraint holds from the first token on, and markers mean nothing. Goes with no other field.
     end_markers:
-        Texts that end thinking, too, such as ``"<tool_call>"``. Like the end marker they belong neither to thinking nor
-        to content: the constraint, if any, holds behind them.
+        Texts that end thinking, too. Like the end marker they belong neither to thinking nor to content: the
+        constraint, if any, holds behind them.
+    content_starts:
+        Texts that end thinking and begin the content, such as ``"<tool_call>"`` before a call: the constraint, if any,
+        takes them as its own first text, and must allow them there.
     """
 
     parser: str | ReasoningFormat = "auto"
@@ -36,6 +39,7 @@ class Reasoning:
     budget_phrase: str = ""
     in_reasoning: bool = False
     end_markers: tuple[str, ...] = ()
+    content_starts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not isinstance(self.parser, ReasoningFormat) and self.parser not in (*FORMATS, "auto"):
@@ -52,12 +56,14 @@ class Reasoning:
         if self.budget_phrase and budget is None:
             raise InvalidInputError("budget_phrase is written when a budget is spent: give budget=, too")
         self._check_end_markers()
-        if self.in_reasoning and (self.required or budget is not None or self.end_markers):
+        if self.in_reasoning and (self.required or budget is not None or self.end_markers or self.content_starts):
             raise InvalidInputError("in_reasoning=True constrains thinking itself: no budget, no markers go with it")
 
     def _check_end_markers(self) -> None:
-        if isinstance(self.end_markers, str) or not all(isinstance(each, str) and each for each in self.end_markers):
-            raise InvalidInputError(f"end_markers={self.end_markers!r}: want a tuple of texts, none of them empty")
-        for marker in self.end_markers:
-            check_text("an end marker", marker)
-        object.__setattr__(self, "end_markers", tuple(self.end_markers))
+        for name in ("end_markers", "content_starts"):
+            object.__setattr__(self, name, checked_texts(name, getattr(self, name)))
+        both = sorted(set(self.end_markers) & set(self.content_starts))
+        if both:
+            raise InvalidInputError(
+                f"{both[0]!r} is in end_markers and in content_starts: is it content's, or nobody's?"
+            )

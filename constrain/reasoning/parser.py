@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from constrain.reasoning.bound import BoundFormat, bind
 from constrain.reasoning.formats import ReasoningFormat
+from constrain.reasoning.options import Reasoning
 from constrain.reasoning.prompts import track_of_prompt
 from constrain.reasoning.splitter import Split, Splitter
 from constrain.reasoning.thinking import Phase, Thinking, Track
@@ -39,14 +40,21 @@ class ReasoningParser:
 
 
 def parser_for(
-    parser: str | ReasoningFormat, vocabulary: Vocabulary, *, end_markers: Sequence[str] = ()
+    parser: str | ReasoningFormat,
+    vocabulary: Vocabulary,
+    *,
+    end_markers: Sequence[str] = (),
+    content_starts: Sequence[str] = (),
 ) -> ReasoningParser:
     """The parser of that name, or for that format, with the markers as ``vocabulary`` writes them.
+
+    ``end_markers`` and ``content_starts`` are those of :class:`Reasoning`.
 
     Raises ``InvalidInputError`` for a name that is none, and ``VocabularyError`` for a vocabulary that cannot write a
     marker.
     """
-    return ReasoningParser(bind(parser, tuple(end_markers), vocabulary))
+    asked = Reasoning(parser=parser, end_markers=tuple(end_markers), content_starts=tuple(content_starts))
+    return ReasoningParser(bind(parser, asked.end_markers, vocabulary, asked.content_starts))
 
 
 def split_all(splitter: Splitter, token_ids: Sequence[int]) -> Split:

@@ -1,10 +1,11 @@
 """An output taken apart: thinking and content, at once or as it grows."""
 
 import codecs
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from constrain.reasoning.markers import SPECIAL, num_bytes
+from constrain.reasoning.markers import SPECIAL, Symbols, num_bytes
 from constrain.reasoning.thinking import Phase, Thinking, Track
 
 
@@ -17,8 +18,8 @@ class Split:
     text:
         The content.
     end_index:
-        How many tokens of the output come before content, markers included (the white space that may follow them is
-        not counted); 0 where there was no thinking, None where it is not over.
+        How many tokens of the output come before content: thinking, its markers and the white space that may follow
+        them, if they are no part of content; 0 where there was no thinking, None where it is not over.
     ended_by:
         The marker that ended thinking; None where there was none, or it is not over.
     """
@@ -55,6 +56,8 @@ class Splitter:
         self._reasoning, self._text = bytearray(), bytearray()  # of the piece that is being made
         self._decoders = [codecs.getincrementaldecoder("utf-8")(errors="replace") for _ in range(2)]
         self._in_header = False
+        starts = [end for end, is_content in zip(bound.ends, bound.starts_content, strict=True) if is_content]
+        self._origins = deque[int](maxlen=max(map(len, starts), default=0))  # the tokens of the last symbols thought
         # A start marker that is written where it would be understood is no thought.
         is_implied = track.phase is Phase.INSIDE and bound.format.implicit_start
         self._lead = bytes(bound.start) if is_implied and all(each < SPECIAL for each in bound.start) else b""
@@ -109,6 +112,10 @@ class Splitter:
         if self.end_index is None and self._track.phase >= Phase.BEHIND:
             is_bare = self._track.ended_by < 0 and self._track.place
             self.end_index = 0 if is_bare else self._num_tokens + 1
+            if self._thinking.num_kept(self._track):
+                self._begin_content(self._bound.ends[self._track.ended_by])
+        elif before.phase is Phase.BEHIND and not (self._track.phase is Phase.CONTENT and self._track.place):
+            self.end_index = self._num_tokens + 1  # nothing but white space
 
     def _feed_plain_thought(self, token_id: int) -> bool:
         """Nearly every token of thinking: text without the end of a marker, within the budget. False for others."""
@@ -117,6 +124,7 @@ class Splitter:
         if not token or self._bound.matcher.found[place] is not None:
             return False
         self._track = self._thinking.count_token(self._track._replace(place=place), token_id)
+        self._origins.extend([self._num_tokens] * len(token))
         self._pending += token
         if self._track.phase is Phase.CLOSING:
             self._start_closing()
@@ -133,7 +141,13 @@ class Splitter:
         if self._track.place < self._thinking.num_phrase:
             self._pending += self._bound.vocabulary.decode((token_id,))
             self._release(0)
+        self._origins.extend([self._num_tokens] * len(self._bound.symbols_of_token(token_id)))
         self._track = new
+
+    def _begin_content(self, marker: Symbols) -> None:
+        """Content begins with the marker that has just ended thinking. The text of the token behind it comes later."""
+        self.end_index = self._origins[-len(marker)] if len(self._origins) >= len(marker) else 0
+        self._text[:0] = bytes(symbol for symbol in marker if symbol < SPECIAL)
 
     def _start_closing(self) -> None:
         """What is held back is thought, but for a closing marker under way."""
@@ -159,6 +173,7 @@ class Splitter:
 
     def _feed_thought(self, symbol: int, new: Track) -> None:
         bound = self._bound
+        self._origins.append(self._num_tokens)
         if symbol in bound.header_starts:
             self._in_header = True
         elif symbol in bound.header_ends:

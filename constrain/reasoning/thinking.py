@@ -38,6 +38,8 @@ class Track(NamedTuple):
     """INSIDE: how many of the last tokens are a beginning of the closing marker."""
     ended_by: int = -1
     """BEHIND, CONTENT: the number of the end marker; -1 where there was no thinking."""
+    cuts: tuple[int, ...] = ()
+    """INSIDE: where tokens began, as :meth:`BoundFormat.cuts_behind` says."""
 
 
 class Thinking:
@@ -84,8 +86,9 @@ class Thinking:
             place, count = self.bound.matcher.walk(track.place, symbols)
             found = self.bound.matcher.found[place]
             if found is None:
-                return self.count_token(track._replace(place=place), token_id)
-            return self.behind(found) if count == len(symbols) else None
+                cuts = self.bound.cuts_behind(track.cuts, place, symbols)
+                return self.count_token(track._replace(place=place, cuts=cuts), token_id)
+            return self.behind(found) if self.bound.is_boundary(place, count, symbols, track.cuts) else None
         last = len(symbols) - 1
         for at, symbol in enumerate(symbols):
             new = self.step(track, symbol)
@@ -124,17 +127,24 @@ class Thinking:
         """``track``, INSIDE before and behind ``token_id``, with that token counted."""
         if self.budget is None:
             return track._replace(num_thought=track.num_thought + 1)
-        return self._inside(track.place, track.num_thought + 1, self._under_way(track.under_way, token_id))
+        under_way = self._under_way(track.under_way, token_id)
+        return self._inside(track.place, track.num_thought + 1, under_way, track.cuts)
 
     def rest_of_start(self, track: Track) -> list[Symbols]:
         """What may come next in START: the rest of the start marker, that of the skip marker."""
         rests = ((self.bound.start, track.place), (self.bound.skip, track.skip))
         return [marker[place:] for marker, place in rests if place >= 0]
 
-    def _inside(self, place: int, count: int, under_way: int) -> Track:
+    def num_kept(self, track: Track) -> int:
+        """How many tokens content has behind ``track`` that the end marker wrote, in its canonical tokens."""
+        if track.phase is Phase.CONTENT and track.ended_by >= 0 and self.bound.starts_content[track.ended_by]:
+            return len(self.bound.end_ids[track.ended_by])
+        return 0
+
+    def _inside(self, place: int, count: int, under_way: int, cuts: tuple[int, ...] = ()) -> Track:
         if self.budget is not None and count >= self.budget:
             return Track(Phase.CLOSING, self.num_phrase + under_way if under_way else 0, num_thought=count)
-        return Track(Phase.INSIDE, place, num_thought=count, under_way=under_way)
+        return Track(Phase.INSIDE, place, num_thought=count, under_way=under_way, cuts=cuts)
 
     def _closed_by_one(self, track: Track) -> Track:
         place = track.place + 1
@@ -142,8 +152,9 @@ class Thinking:
 
     def behind(self, ended_by: int, num_written: int = 0) -> Track:
         """The state after the end marker of that number, and ``num_written`` bytes of the white space behind it."""
-        # Where there was no thinking, nothing separates it from the content.
-        if ended_by < 0 or num_written == len(self.bound.after_end):
+        # Where there was no thinking, or its end is the content's beginning, nothing separates it from the content.
+        is_content = ended_by < 0 or self.bound.starts_content[ended_by]
+        if is_content or num_written == len(self.bound.after_end):
             return Track(Phase.CONTENT, 0, ended_by=ended_by)
         return Track(Phase.BEHIND, num_written, ended_by=ended_by)
 

@@ -5,6 +5,7 @@ from constrain.spec.combined import CombinedProposer
 from constrain.spec.draft import Draft, DrawKey, Proposer
 from constrain.spec.draft_model import DraftModelProposer
 from constrain.spec.forced import ForcedTokensProposer
+from constrain.spec.grammar_lookup import GrammarLookupProposer
 from constrain.spec.guarded import GuardedProposer
 from constrain.spec.length import AdaptiveLength, ConstantLength, DraftLength, LengthByBatch
 from constrain.spec.masks import DraftMasks, fill_draft_bitmask
@@ -25,6 +26,7 @@ __all__ = [
     "DraftModelProposer",
     "DrawKey",
     "ForcedTokensProposer",
+    "GrammarLookupProposer",
     "GuardedProposer",
     "LengthByBatch",
     "NgramProposer",

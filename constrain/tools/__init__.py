@@ -1,11 +1,13 @@
 """Tool calls: from functions, models and descriptions to a constraint, and from an output to typed calls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from constrain.errors import InvalidInputError, InvalidValueError
 from constrain.grammar_spec import GrammarSpec, JsonForm
+from constrain.reasoning.formats import HARMONY_CALLS, HARMONY_TOOLS
+from constrain.reasoning.options import Reasoning
 from constrain.schema import Constraint
 from constrain.tags import Tag, tagged_text
 from constrain.tools.formats import FORMATS, ToolFormat, format_of
@@ -78,6 +80,10 @@ class Tools:
     ) -> None:
         if not isinstance(tools, Sequence) or isinstance(tools, str) or not tools:
             raise InvalidInputError(f"tools={tools!r:.80}: want a list of at least one tool")
+        if not isinstance(parallel, bool):
+            raise InvalidInputError(f"parallel={parallel!r}: want True or False")
+        if form is not None and not isinstance(form, JsonForm):
+            raise InvalidInputError(f"form={form!r}: want JsonForm(...), or None")
         json_form = form or JsonForm("canonical")
         self.tools = tuple(as_tool(tool, number, json_form) for number, tool in enumerate(tools))
         self.format = format_of(format)
@@ -110,26 +116,40 @@ class Tools:
         """
         return self._typed(self._reader.read(output, vocabulary, is_complete=False))
 
+    def adapted(self, reasoning: Reasoning) -> Reasoning:
+        """``reasoning`` before these tools; ``generate`` and ``stream`` do this by themselves.
+
+        Where a format marks its text and its calls as it marks the end of thinking (harmony), these markers are
+        content's. Elsewhere nothing changes; ``content_starts=("<tool_call>",)`` lets a call end thinking.
+        """
+        if self.format.name != "harmony" or reasoning.parser not in ("auto", "harmony", "gpt_oss"):
+            return reasoning
+        return replace(reasoning, parser=HARMONY_TOOLS if self.choice == "auto" else HARMONY_CALLS)
+
     def __constraint__(self) -> Constraint:
         """The constraint, for :func:`constrain.as_constraint`."""
         return Constraint(self.grammar_spec, _ToolsDecoder(self))
 
     def value(self, output: str | Sequence[int], vocabulary: Vocabulary | None = None) -> ToolOutput | list[ToolCall]:
         """What ``generate`` gives for a complete output; ``choice`` says which of the two."""
-        found = self._typed(self._reader.read(output, vocabulary, is_complete=True))
+        found = self._typed(self._reader.read(output, vocabulary, is_complete=True), is_held=True)
         if self.choice == "auto":
             return found
         if found.content or not found.calls:
             raise InvalidValueError(f"want calls and nothing else, got {output!r:.200}")
         return list(found.calls)
 
-    def _typed(self, found: Found) -> ToolOutput:
+    def _typed(self, found: Found, *, is_held: bool = False) -> ToolOutput:
         calls = []
         for name, raw in found.calls:
             try:
                 calls.append(ToolCall(name, self._by_name[name].decode(raw), raw))
             except InvalidValueError as exc:
-                raise InvalidValueError(f"the call of {name!r}: {exc}") from exc
+                if is_held:
+                    raise InvalidValueError(f"the call of {name!r}: {exc}") from exc
+                # The decoder speaks of a constraint that was not kept; here nobody says that one held.
+                why = exc.__cause__ or "they do not follow its schema"
+                raise InvalidValueError(f"the arguments of {name!r} are invalid: {why}: {raw:.200}") from exc
         return ToolOutput(found.content, tuple(calls))
 
     def _grammar_spec(self) -> GrammarSpec:

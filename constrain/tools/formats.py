@@ -99,6 +99,6 @@ def format_of(wanted: str | ToolFormat) -> ToolFormat:
     """The format of that name; a format is itself. Raises ``InvalidInputError`` for an unknown name."""
     if isinstance(wanted, ToolFormat):
         return wanted
-    if wanted not in FORMATS:
+    if not isinstance(wanted, str) or wanted not in FORMATS:
         raise InvalidInputError(f"format={wanted!r}: want a ToolFormat or one of {', '.join(FORMATS)}")
     return FORMATS[wanted]

@@ -3,9 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import NoReturn
 
-from constrain.errors import InvalidValueError
+from constrain.errors import InvalidInputError, InvalidValueError
 from constrain.tags import Marker, Special
 from constrain.tools.formats import ToolFormat
 from constrain.vocabulary import Vocabulary
@@ -48,17 +49,27 @@ class CallReader:
         if isinstance(output, str):
             return _Scan(self._format, self._names, output, {}, is_complete).found()
         if vocabulary is None:
-            raise InvalidValueError("token ids say nothing without their vocabulary; pass vocabulary=")
-        if output and output[-1] in vocabulary.stop_token_ids:
+            raise InvalidInputError("token ids say nothing without their vocabulary; pass vocabulary=")
+        token_ids = _token_ids(output)
+        if token_ids and token_ids[-1] in vocabulary.stop_token_ids:
             # Any stop token may end an output, also where the format has a certain one.
-            output, is_complete = output[:-1], True
+            token_ids, is_complete = token_ids[:-1], True
         stand_ins = {
             token: char
             for token, char in self._stand_ins.items()
             if isinstance(token, int) or token in vocabulary.special_tokens
         }
-        text = _spelled(output, vocabulary, stand_ins, is_complete=is_complete)
+        text = _spelled(token_ids, vocabulary, stand_ins, is_complete=is_complete)
         return _Scan(self._format, self._names, text, stand_ins, is_complete).found()
+
+
+def _token_ids(output: object) -> Sequence[int]:
+    if isinstance(output, bytes) or not isinstance(output, Sequence):
+        raise InvalidInputError(f"an output is a text or token ids, not {type(output).__name__}")
+    for token_id in output:
+        if type(token_id) is not int and (not isinstance(token_id, Integral) or isinstance(token_id, bool)):
+            raise InvalidInputError(f"{token_id!r} in an output: want token ids, which are ints")
+    return output
 
 
 def _spelled(

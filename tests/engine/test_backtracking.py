@@ -88,6 +88,8 @@ def test_a_stable_stream_takes_nothing_back() -> None:
 
 def test_places_go_one_back_then_to_the_values_from_the_inside_out() -> None:
     class Values:
+        num_settled = 0
+
         def value_starts(self) -> list[int]:
             return [0, 3, 7]
 

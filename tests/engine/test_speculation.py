@@ -34,7 +34,7 @@ from tests.engine.speculation import (
 )
 
 SEEDS = [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 100))]
-PROPOSERS = ["forced", "ngram", "forced+ngram", "model", "another model"]
+PROPOSERS = ["forced", "grammar", "ngram", "forced+ngram", "model", "another model"]
 
 
 def proposer_of(name: str) -> str | Proposer:

@@ -24,6 +24,7 @@ class Reference:
     required: bool = False
     is_open: bool = False
     end_markers: tuple[str, ...] = ()
+    content_starts: tuple[str, ...] = ()
 
     def legal(self, prefix: list[int]) -> set[int]:
         """Every id that may follow ``prefix``."""
@@ -43,13 +44,18 @@ class Reference:
             if len(start) not in bounds:
                 return None
             begin = len(start)
-        markers = [_marker(each) for each in (self.reasoning_format.end, *self.end_markers)]
+        markers = [_marker(each) for each in (self.reasoning_format.end, *self.end_markers, *self.content_starts)]
         ends = [(text.find(each, begin) + len(each), each) for each in markers if each in text[begin:]]
         if not ends:
             return self._thinking(text[begin:], tokens[bounds.index(begin) :])
         end, marker = min(ends)
         if end not in bounds or not _is_thought(tokens[bounds.index(begin) : bounds.index(end)], self._named()):
             return None
+        if marker in map(_marker, self.content_starts):
+            content_at = end - len(marker)
+            if content_at not in bounds or not self._is_content(tokens[bounds.index(content_at) :]):
+                return None
+            return Reading(text[begin:content_at], bounds.index(content_at))
         rest = text[end:]
         space = self.reasoning_format.after_end
         num_space = max(n for n in range(len(space) + 1) if rest.startswith(space[:n]))
@@ -72,7 +78,8 @@ class Reference:
         return compiled.start().accept(tokens) == len(tokens)
 
     def _named(self) -> str:
-        return "".join(map(_marker, (self.reasoning_format.start, self.reasoning_format.end, *self.end_markers)))
+        texts = (self.reasoning_format.start, self.reasoning_format.end, *self.end_markers, *self.content_starts)
+        return "".join(map(_marker, texts))
 
 
 def _units(token_id: int) -> str:

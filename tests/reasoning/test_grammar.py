@@ -8,6 +8,7 @@ import torch
 
 from constrain import Grammar, GrammarSpec, RowState, Vocabulary, choice, regex
 from constrain.reasoning import CompiledReasoning, Reasoning, ReasoningFormat, ReasoningGrammar, compile_reasoning
+from constrain.tags import Special, Tag, tagged_text
 from tests.reasoning.reference import Reference
 from tests.reasoning.tiny import STOPS, compiled, ids, legal, row_of, special, vocabulary
 
@@ -26,17 +27,23 @@ class Case:
     required: bool = False
     prompt: tuple[str | int, ...] = ()
     end_markers: tuple[str, ...] = ()
+    content_starts: tuple[str, ...] = ()
 
     def compiled(self, budget: int | None = None) -> CompiledReasoning:
         options = Reasoning(
-            parser=self.reasoning_format, required=self.required, budget=budget, end_markers=self.end_markers
+            parser=self.reasoning_format,
+            required=self.required,
+            budget=budget,
+            end_markers=self.end_markers,
+            content_starts=self.content_starts,
         )
         content = None if self.content is None else compiled(self.content)
         return compile_reasoning(content, vocabulary(), options, ids(*self.prompt))
 
     def reference(self) -> Reference:
         content = None if self.content is None else compiled(self.content)
-        return Reference(self.reasoning_format, content, self.required, bool(self.prompt), self.end_markers)
+        markers = (self.end_markers, self.content_starts)
+        return Reference(self.reasoning_format, content, self.required, bool(self.prompt), *markers)
 
 
 CASES = {
@@ -46,6 +53,20 @@ CASES = {
     "text-any": Case(TEXTUAL, regex("(?s:.{0,6})")),
     "text-free": Case(TEXTUAL, None),
     "text-tool": Case(TEXTUAL, regex("\\[[12]{1,4}]"), prompt=("<b>",), end_markers=("<call>", "bx")),
+    "text-call": Case(
+        TEXTUAL,
+        choice(["[1]", "ab[1", "ab]]", "x"]),
+        prompt=("<b>",),
+        content_starts=("ab",),
+        end_markers=("bx",),
+    ),
+    "special-call": Case(
+        SPECIAL,
+        tagged_text([Tag(Special("<call>"), regex("[ab]+"), "[")], at_least_one=True),
+        content_starts=("<call>",),
+        required=True,
+    ),
+    "text-call-free": Case(TEXTUAL, None, content_starts=("a<x", "</b>")),
     "special-open": Case(SPECIAL, regex("\\[[12]{1,4}]"), prompt=(special("<think>"),)),
     "special-optional": Case(SPECIAL, regex("\n?[ab]*")),
     "special-free": Case(SPECIAL, None, required=True),
@@ -63,7 +84,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 
 def some_output(grammar: Grammar, case: Case, rng: random.Random, length: int = 24) -> list[int]:
     """A legal output that likes to begin, break off and complete markers, and to stop."""
-    markers = (case.reasoning_format.start, case.reasoning_format.end, *case.end_markers)
+    markers = (case.reasoning_format.start, case.reasoning_format.end, *case.end_markers, *case.content_starts)
     parts = {
         i
         for i, token in enumerate(vocabulary().token_bytes)
@@ -146,10 +167,11 @@ def test_an_output_is_split_where_the_whole_text_says(case: Case, seed: int) -> 
     if reading.content_at is None:  # special tokens of the format may be thought, and are no text
         wanted = "".join(char for char in reading.reasoning if char < "\ue000")
         assert (split.reasoning, split.text, split.end_index) == (wanted, "", None)
-    elif content_at is not None and reading.content_at == content_at:
+    elif split.ended_by in case.content_starts or reading.content_at == content_at:
+        content_at = reading.content_at
         assert split.reasoning == "".join(char for char in reading.reasoning if char < "\ue000")
         assert split.text == vocabulary().decode(tokens[content_at:]).decode()
-        assert split.end_index is not None and split.end_index <= content_at
+        assert split.end_index == content_at
 
 
 def test_the_two_branches_live_until_one_dies() -> None:
@@ -211,7 +233,7 @@ def test_white_space_behind_the_marker_is_nobodys_and_runs_out() -> None:
         tokens = ids("a", "</b>", *space, "x")
         grammar = made.start()
         assert grammar.accept([*tokens, STOPS[0]]) == len(tokens) + 1
-        assert (made.split(tokens).text, made.split(tokens).end_index) == ("x", 2)
+        assert (made.split(tokens).text, made.split(tokens).end_index) == ("x", len(tokens) - 1)
     assert made.start().accept(ids("</b>", "\n\n", "\n")) == 2
     assert made.start().accept(ids("</b>", "\n", "\n\n")) == 2
     assert made.start().accept(ids("</b>", "\n[")) == 1

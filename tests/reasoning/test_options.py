@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from constrain import InvalidInputError, Vocabulary, VocabularyError, choice
+from constrain import InvalidInputError, InvalidPromptError, Vocabulary, VocabularyError, choice
 from constrain.reasoning import FORMATS, Reasoning, ReasoningFormat, compile_reasoning, parser_for
 from tests.reasoning.tiny import compiled, vocabulary
 
@@ -24,6 +24,13 @@ from tests.reasoning.tiny import compiled, vocabulary
         ({"end_markers": "<call>"}, "tuple"),
         ({"end_markers": ("",)}, "empty"),
         ({"end_markers": ("\udfff",)}, "surrogate"),
+        ({"end_markers": 5}, "end_markers=5"),
+        ({"end_markers": None}, "end_markers=None"),
+        ({"end_markers": (b"x",)}, "end_markers"),
+        ({"content_starts": "<call>"}, "content_starts"),
+        ({"content_starts": ("x", "")}, "empty"),
+        ({"content_starts": ("x",), "end_markers": ("x",)}, "'x'"),
+        ({"in_reasoning": True, "content_starts": ("x",)}, "in_reasoning"),
         ({"in_reasoning": True, "budget": 3}, "in_reasoning"),
         ({"in_reasoning": True, "required": True}, "in_reasoning"),
     ],
@@ -41,6 +48,14 @@ def test_wrong_options_are_refused_at_the_door(wrong: dict[str, Any], says: str)
         {"start": None, "end": "</a>"},
         {"start": "<a>", "end": "</a>", "closing": "</a> "},
         {"start": "\ud800", "end": "</a>"},
+        {"start": "<a>", "end": "</a>", "turns": "x"},
+        {"start": "<a>", "end": "</a>", "skip": "<a"},
+        {"start": "<a>", "end": "</a>", "skip": "<a>b"},
+        {"start": "<a>", "end": "</a>", "needs": "x"},
+        {"start": "<a>", "end": "</a>", "content_starts": ("",)},
+        {"start": "<a>", "end": "</a>", "headers": ("a", "b")},
+        {"start": "<a>", "end": "</a>", "headers": (("a",),)},
+        {"start": "<a>", "end": "</a>", "headers": None},
     ],
 )
 def test_a_format_that_means_nothing_is_refused(wrong: dict[str, Any]) -> None:
@@ -112,3 +127,16 @@ def test_a_stop_token_is_no_thought_though_the_format_names_it() -> None:
     odd = ReasoningFormat(start="a", end="b", headers=(("<end>",), ()))
     grammar = compile_reasoning(None, stops, Reasoning(parser=odd), [1]).start()
     assert [grammar.validate([i]) for i in range(3)] == [0, 1, 1]
+
+
+@pytest.mark.parametrize("prompt", [[None], ["a"], [1.5], [True], "<think>", b"<think>"])
+def test_a_prompt_that_is_no_token_ids_is_refused(prompt: Any) -> None:
+    with pytest.raises(InvalidPromptError):
+        compile_reasoning(None, vocabulary(), Reasoning(parser="think"), prompt)
+
+
+def test_content_that_cannot_begin_as_it_would_is_refused() -> None:
+    reasoning = Reasoning(parser="think", content_starts=("ab",))
+    assert compile_reasoning(compiled(choice(["abc"])), vocabulary(), reasoning)
+    with pytest.raises(InvalidInputError, match="'ab' begins the content"):
+        compile_reasoning(compiled(choice(["ba", "a"])), vocabulary(), reasoning)

@@ -77,12 +77,12 @@ def test_padding_before_a_prompt_says_nothing() -> None:
     ("prompt", "output", "reasoning", "text", "end"),
     [
         ("", "<think>a b</think>x", "a b", "x", "x"),
-        ("", "<think>a b</think>\n\nx</think>", "a b", "x</think>", "\n\nx</think>"),
-        ("", "<think>a b</think>\n\n\nx", "a b", "\nx", "\n\n\nx"),
+        ("", "<think>a b</think>\n\nx</think>", "a b", "x</think>", "x</think>"),
+        ("", "<think>a b</think>\n\n\nx", "a b", "\nx", "\nx"),
         ("", "<think>a b", "a b", "", None),
         ("", "x<think>y</think>", "", "x<think>y</think>", "all"),
         ("<think>\n", "é</think>日", "é", "日", "日"),
-        ("<think>\n\n</think>\n", "\nx", "", "x", "all"),
+        ("<think>\n\n</think>\n", "\nx", "", "x", "x"),
         ("<think>\n\n</think>\n\n", "\nx", "", "\nx", "all"),
     ],
 )

@@ -51,8 +51,9 @@ def test_deepseek_has_its_markers_as_ordinary_tokens_which_other_tokens_spell_to
     assert parser_for("think", deepseek).starts_open(opened)
     single = [deepseek.encode(char)[0] for char in "so</think>"]
     for output in (deepseek.encode("so</think>"), single):
-        split = parser.split([*output, *deepseek.encode("\n\n4")], opened)
-        assert (split.reasoning, split.text, split.end_index) == ("so", "4", len(output))
+        behind = [*output, *deepseek.encode("\n\n")]
+        split = parser.split([*behind, *deepseek.encode("4")], opened)
+        assert (split.reasoning, split.text, split.end_index) == ("so", "4", len(behind))
 
 
 @pytest.mark.parametrize("family", ["llama3", pytest.param("tekken", marks=pytest.mark.slow)])

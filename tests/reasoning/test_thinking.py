@@ -118,3 +118,16 @@ def test_a_budget_of_zero_closes_at_once() -> None:
         grammar = made.start()
         assert grammar.accept(start) == len(start)
         assert legal(grammar) == {special("</think>")}
+
+
+def test_a_closing_sequence_that_begins_content_is_whole_tokens_from_there() -> None:
+    # As a whole it would be written "b>a", "<b".
+    form = ReasoningFormat(start="<b>", end="a<b", closing="b>a<b", content_starts=("a<b",))
+    made = compile_reasoning(None, vocabulary(), Reasoning(parser=form, budget=1), ids("<b>"))
+    grammar = made.start()
+    assert grammar.accept(ids("x")) == 1
+    closing = grammar.forced_tokens()
+    assert vocabulary().decode(closing) == b"b>a<b" and grammar.accept(closing) == len(closing)
+    split = made.split([*ids("x"), *closing, *ids("c")])
+    assert (split.reasoning, split.text, split.ended_by) == ("x", "a<bc", "a<b")
+    assert vocabulary().decode([*ids("x"), *closing, *ids("c")][split.end_index :]) == b"a<bc"

@@ -392,3 +392,25 @@ def test_a_hundred_tools_compile(backend: str) -> None:
     grammar = make_backend(backend, VOCABULARIES["plain"]).compile(tools.grammar_spec).start()
     text = WRITTEN["hermes"].rpartition("\n<tool_call>")
     assert takes(grammar, list((text[1] + text[2]).replace('"add"', '"add_99"').strip().encode()))
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"format": []}, {"format": None}, {"choice": ["add"]}, {"parallel": "no"}, {"form": "canonical"}]
+)
+def test_options_of_a_wrong_type_are_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidInputError, match=f"{next(iter(wrong))}="):
+        Tools(TOOLS, **wrong)
+
+
+@pytest.mark.parametrize("output", [None, 5, b"x", ["a"], [1.5], [True]])
+def test_what_is_no_output_is_refused_by_type(output: Any) -> None:
+    with pytest.raises(InvalidInputError):
+        Tools(TOOLS).parse(output, vocabulary_of(with_specials=True))
+
+
+@pytest.mark.parametrize("arguments", ["[]", '{"a": NaN}', "9" * 5000, '{"city": 1}'])
+def test_invalid_arguments_of_a_foreign_output_are_not_called_a_bug_of_ours(arguments: str) -> None:
+    written = f'<tool_call>\n{{"name": "get_weather", "arguments": {arguments}}}\n</tool_call>'
+    with pytest.raises(InvalidValueError, match="get_weather") as caught:
+        Tools(TOOLS).parse(written)
+    assert "bug" not in str(caught.value)
