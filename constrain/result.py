@@ -65,8 +65,8 @@ class GenerationResult:
     seed:
         The seed that was used.
     stop_reason:
-        The stop string, or the id of ``stop_token_ids``, that ended the output; neither is part of ``text``. A stop
-        string in thinking counts, too. None where a stop token of the vocabulary ended it.
+        The stop string, or the id of ``stop_token_ids``, that ended the output; neither is part of ``text``. In
+        thinking stop strings do not count. None where a stop token of the vocabulary ended it.
     logprobs:
         One for each output token, where ``logprobs`` or ``logprob_token_ids`` asked for them.
     prompt_logprobs:

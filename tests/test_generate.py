@@ -19,6 +19,7 @@ from constrain import (
     LogitsSource,
     SequenceView,
     SourceError,
+    UnsatisfiableGrammarError,
     UnsupportedGrammarError,
     Vocabulary,
     VocabularyError,
@@ -86,7 +87,7 @@ def test_constraints_for_each_prompt_and_none_for_free_text() -> None:
 
 def test_a_bad_constraint_or_prompt_among_many_costs_only_its_own() -> None:
     schema: dict[str, Any] = {"type": "array", "items": {"$ref": "#/nowhere"}}
-    refused: dict[str, Any] = {"uniqueItems": True}
+    refused: dict[str, Any] = {"dependencies": {"a": ["b"]}}  # a keyword of older drafts
     constraints = [choice(["yes"]), schema, None, refused, None]
     prompts: list[Any] = [[0], [0], [], [0], [0]]
     results = generate(writes("yes"), prompts, constraints=constraints, vocabulary=ASCII, temperature=0.0)
@@ -94,7 +95,7 @@ def test_a_bad_constraint_or_prompt_among_many_costs_only_its_own() -> None:
     errors = [result.error for result in results]
     assert isinstance(errors[1], InvalidSchemaError) and errors[1].pointer == "/items/$ref"
     assert isinstance(errors[2], InvalidPromptError)
-    assert isinstance(errors[3], UnsupportedGrammarError) and "not" in str(errors[3])
+    assert isinstance(errors[3], UnsupportedGrammarError) and "dependencies" in str(errors[3])
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,8 @@ def test_a_bad_constraint_or_prompt_among_many_costs_only_its_own() -> None:
         ("{not json", InvalidGrammarError, "JSON"),
         ({"type": "strin"}, InvalidSchemaError, "/type"),
         ({"$ref": "#/$defs/x"}, InvalidSchemaError, "ref"),
-        ({"not": {}}, UnsupportedGrammarError, "not"),
+        ({"not": {}}, UnsatisfiableGrammarError, "unsatisfiable"),
+        ({"dependencies": {"a": ["b"]}}, UnsupportedGrammarError, "/dependencies"),
         ([], InvalidGrammarError, "empty"),
         (lambda *items: None, InvalidGrammarError, "items"),
         (object(), InvalidGrammarError, "object"),
@@ -271,7 +273,7 @@ def test_chat_messages_and_text_on_the_real_model(smollm2: tuple[Any, Any]) -> N
 def test_the_result_names_the_backend_and_what_it_was_told_to_ignore() -> None:
     schema = {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}
     spec = json_schema(schema, unsupported="ignore")
-    result = generate(writes("[1,1]"), [0], spec, vocabulary=ASCII, temperature=0.0)
+    result = generate(writes("[1,1]"), [0], spec, vocabulary=ASCII, backend="llguidance", temperature=0.0)
     assert result.unwrap() == [1, 1] and result.backend == "llguidance"
     assert result.backend_reason is not None and "/uniqueItems" in result.backend_reason
     plain = generate(writes("[1,1]"), [0], {"type": "array"}, vocabulary=ASCII, temperature=0.0)

@@ -8,6 +8,7 @@ from constrain.errors import BackendError, ConstrainError
 from constrain.grammar import CompiledGrammar, Grammar
 from constrain.grammar_spec import GrammarSpec
 from constrain.reasoning.compiled import CompiledReasoning
+from constrain.reasoning.splitter import Splitter
 from constrain.request import Request
 from constrain.result import Timings
 from constrain.sampling.logprobs import TokenLogprobs
@@ -34,8 +35,9 @@ class ActiveRequest:
     backend_reason: str | None = None
     enforced: GrammarSpec | None = None  # where keywords were ignored: what is left
     stop_strings: StopStrings | None = None
+    splitter: Splitter | None = None  # tells where the text begins in which stop strings count
     stop_reason: int | str | None = None  # what ended it, where no stop token of the vocabulary did
-    stopped_at: int | None = None  # bytes of output before the stop string
+    stopped_at: int | None = None  # bytes of text before the stop string
     timings: Timings = field(default_factory=Timings)
     has_ended: bool = False
     num_handed_out: int = 0  # output tokens that Engine.new_tokens has reported

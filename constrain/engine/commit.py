@@ -1,5 +1,6 @@
 """The end of a step: its tokens become output, one request at a time."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrain.engine.active import ActiveRequest, DeadEnd, as_backend_error
@@ -85,10 +86,16 @@ class Committer:
         if sequence.stop_strings is None:
             return False
         counts = num_output >= sequence.request.params.min_tokens
-        found = sequence.stop_strings.feed(self._vocabulary.decode([token_id]), counts=counts)
+        found = sequence.stop_strings.feed(self._content(sequence, [token_id]), counts=counts)
         if found is not None:
             sequence.stop_reason, sequence.stopped_at = found
         return found is not None
+
+    def _content(self, sequence: ActiveRequest, token_ids: Sequence[int]) -> bytes:
+        """What the next tokens add to the text in which stop strings count: all, or what comes behind thinking."""
+        if sequence.splitter is None:
+            return self._vocabulary.decode(token_ids)
+        return sequence.splitter.feed(token_ids).text.encode()
 
     def _note(self, sequence: ActiveRequest, outcome: Outcome, step: Step) -> None:
         """Keep what the result says of each token."""
@@ -118,7 +125,7 @@ class Committer:
                 ending.reason, ending.error = "error", as_backend_error(exc, sequence.backend)
                 return False
         if sequence.stop_strings is not None:
-            sequence.stop_strings.rewind(len(self._vocabulary.decode(removed)))
+            self._rewind_stop_strings(sequence, place)
         del sequence.output_ids[place:], sequence.logprobs[place:]
         self._sampler.rewind(sequence.slot, removed)
         sequence.bans = {index: banned for index, banned in sequence.bans.items() if index <= place}
@@ -126,6 +133,12 @@ class Committer:
         sequence.num_handed_out = min(sequence.num_handed_out, place)
         sequence.num_backtracks += 1
         return True
+
+    def _rewind_stop_strings(self, sequence: ActiveRequest, place: int) -> None:
+        if sequence.thinking is not None:
+            sequence.splitter = sequence.thinking.splitter()
+        assert sequence.stop_strings is not None
+        sequence.stop_strings.cut(len(self._content(sequence, sequence.output_ids[:place])))
 
     def _keep_furthest(self, sequence: ActiveRequest, ending: Ending) -> None:
         assert ending.error is not None

@@ -50,16 +50,14 @@ def _parts(sequence: ActiveRequest, vocabulary: Vocabulary) -> tuple[str | None,
     """Thinking, text, and where among the tokens the text begins; without the stop string or the token of
     ``stop_token_ids`` that ended the output."""
     ids = sequence.output_ids[:-1] if isinstance(sequence.stop_reason, int) else sequence.output_ids
-    written = vocabulary.decode(ids)
     if sequence.thinking is None:
-        return None, written[: sequence.stopped_at].decode("utf-8", errors="replace"), 0
+        return None, _text(vocabulary.decode(ids), sequence), 0
     split = sequence.thinking.split(ids)
-    text = split.text
-    if sequence.stopped_at is not None:
-        # A stop string may stand earlier, too, where it did not count: its end is known from behind.
-        num_behind = len(written[sequence.stopped_at :].decode("utf-8", errors="replace"))
-        text = text[: max(len(text) - num_behind, 0)]
-    return split.reasoning, text, split.end_index
+    return split.reasoning, _text(split.text.encode(), sequence), split.end_index
+
+
+def _text(written: bytes, sequence: ActiveRequest) -> str:
+    return written[: sequence.stopped_at].decode("utf-8", errors="replace")
 
 
 def decoded(

@@ -254,7 +254,7 @@ class Engine:
         if sequence.request.reasoning is not None:
             compiled = compile_reasoning(compiled, self.vocabulary, sequence.request.reasoning, sequence.prompt_ids)
         if isinstance(compiled, CompiledReasoning):
-            sequence.thinking = compiled
+            sequence.thinking, sequence.splitter = compiled, compiled.splitter()
         if compiled is not None:
             sequence.grammar = compiled.start()
 

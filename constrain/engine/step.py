@@ -159,5 +159,8 @@ def _row_error(
     if status is RowStatus.NOT_FINITE:
         return NonFiniteLogitsError(f"the logits hold NaN or +inf {place}")
     if status is RowStatus.EMPTY:
-        return DeadEndError(f"every token that is allowed has a logit of -inf {place}")
+        return DeadEndError(
+            f"no token is left {place}: constraint, parameters and earlier dead ends together allow none, or none that has "
+            "a logit over -inf"
+        )
     return None

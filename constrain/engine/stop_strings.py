@@ -30,6 +30,6 @@ class StopStrings:
         at, _, text = min(found)
         return text, at
 
-    def rewind(self, num_bytes: int) -> None:
-        """Forget the last bytes, which are output no more."""
-        del self._output[len(self._output) - num_bytes :]
+    def cut(self, num_bytes: int) -> None:
+        """Keep the first bytes: what came behind them is output no more."""
+        del self._output[num_bytes:]

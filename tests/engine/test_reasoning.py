@@ -55,6 +55,17 @@ def test_thinking_goes_with_free_text_too() -> None:
     assert result.ok and (result.reasoning, result.text) == ("b", "a1")
 
 
+def test_stop_strings_count_in_the_text_only() -> None:
+    reasoning = Reasoning(parser=BRACES, required=True)
+    params = SamplingParams(temperature=0.0, max_tokens=20, stop=["ab"])
+    for script, text in (([OPEN, A, B, CLOSE, ONE, A, B, ONE], "1"), ([OPEN, A, CLOSE, B, A, B], "b")):
+        with Engine(ScriptedSource({A: script}), tiny_vocabulary()) as engine:
+            engine.add(Request(prompt_ids=[A], params=params, reasoning=reasoning))
+            [result] = engine.run()
+        assert (result.text, result.stop_reason, result.finish_reason) == (text, "ab", "stop")
+        assert result.reasoning in ("ab", "a")
+
+
 def test_a_stream_tells_thinking_and_text_apart() -> None:
     source = ScriptedSource({A: [OPEN, A, B, CLOSE, ONE, B]})
     options: dict[str, Any] = {"vocabulary": tiny_vocabulary(), "backend": "trie", "temperature": 0.0}

@@ -1,1 +1,1 @@
-"""Operations on logits: one file each, plain torch now."""
+"""Operations on logits: one file each, plain torch beside Triton kernels for CUDA."""
