@@ -160,7 +160,7 @@ def _row_error(
         return NonFiniteLogitsError(f"the logits hold NaN or +inf {place}")
     if status is RowStatus.EMPTY:
         return DeadEndError(
-            f"no token is left {place}: constraint, parameters and earlier dead ends together allow none, or none that has "
-            "a logit over -inf"
+            f"no token is left {place}: constraint, parameters and earlier dead ends allow none together, or none that "
+            "has a logit over -inf"
         )
     return None
