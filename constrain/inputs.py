@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 from weakref import WeakKeyDictionary
@@ -73,8 +73,15 @@ class Options:
             engine=engine,
             constraints=given.pop("constraints", None),
             max_batch_size=given.pop("max_batch_size", 32),
-            params=SamplingParams(**given),
+            params=_params(given),
         )
+
+
+def _params(given: dict[str, Any]) -> SamplingParams:
+    unknown = sorted(set(given).difference(field.name for field in fields(SamplingParams)))
+    if unknown:
+        raise TypeError(f"unknown option {', '.join(unknown)}: neither one of this call nor a field of SamplingParams")
+    return SamplingParams(**given)
 
 
 def is_one_prompt(prompt: Any) -> bool:

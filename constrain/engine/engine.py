@@ -1,17 +1,16 @@
 """The engine: many requests, one forward pass a step, masks beside it."""
 
 import secrets
-import threading
 import time
 import warnings
 from collections.abc import Sequence
-from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
 from types import TracebackType
 from typing import Self
 
 from constrain.backend import Backend
 from constrain.compiler import GrammarCompiler
 from constrain.engine.active import ActiveRequest, as_backend_error
+from constrain.engine.admission import start_grammar, wait_for_a_grammar
 from constrain.engine.commit import Committer
 from constrain.engine.door import (
     as_backend,
@@ -30,8 +29,6 @@ from constrain.engine.step import Step, Stepper
 from constrain.engine.stop_strings import StopStrings
 from constrain.engine.verification import Verifier
 from constrain.errors import ClosedError, ConstrainError
-from constrain.grammar import CompiledGrammar
-from constrain.reasoning.compiled import CompiledReasoning, compile_reasoning
 from constrain.request import Request
 from constrain.result import FinishReason, GenerationResult, NewTokens
 from constrain.sampling.loading import load_processors
@@ -222,14 +219,14 @@ class Engine:
     def _admit(self) -> None:
         """Move requests whose grammar is ready to the batch, in order; end those whose grammar failed."""
         if not self._running and not self._finished:
-            self._wait_for_a_grammar()
+            wait_for_a_grammar(self._waiting)
         for sequence in list(self._waiting):
             if sequence.compiling is not None and not sequence.compiling.done():
                 continue
             if not self._free_slots:
                 return
             try:
-                self._start_grammar(sequence)
+                start_grammar(sequence, self.vocabulary)
                 self._take_slot(sequence)
             except BaseException as exc:
                 self._finish(sequence, "error", as_backend_error(exc, sequence.backend))
@@ -237,32 +234,6 @@ class Engine:
             self._waiting.remove(sequence)
             sequence.timings.queued_s = time.perf_counter() - sequence.added_at
             self._running.append(sequence)
-
-    def _wait_for_a_grammar(self) -> None:
-        compiling = [each.compiling for each in self._waiting if each.compiling is not None]
-        if compiling and len(compiling) == len(self._waiting):
-            patience = min(each.deadline for each in self._waiting) - time.perf_counter()
-            wait(compiling, min(max(patience, 0.0), threading.TIMEOUT_MAX), FIRST_COMPLETED)
-
-    def _start_grammar(self, sequence: ActiveRequest) -> None:
-        compiled = None if sequence.compiling is None else self._compiled(sequence.compiling)
-        if compiled is not None:
-            sequence.backend = compiled.backend_name
-            sequence.backend_reason = compiled.backend_reason
-            if compiled.enforced_spec != compiled.grammar_spec:
-                sequence.enforced = compiled.enforced_spec
-        if sequence.request.reasoning is not None:
-            compiled = compile_reasoning(compiled, self.vocabulary, sequence.request.reasoning, sequence.prompt_ids)
-        if isinstance(compiled, CompiledReasoning):
-            sequence.thinking, sequence.splitter = compiled, compiled.splitter()
-        if compiled is not None:
-            sequence.grammar = compiled.start()
-
-    def _compiled(self, compiling: Future[CompiledGrammar]) -> CompiledGrammar:
-        try:
-            return compiling.result()
-        except CancelledError as exc:
-            raise ClosedError("the compile of this constraint was cancelled") from exc
 
     def _take_slot(self, sequence: ActiveRequest) -> None:
         slot = self._free_slots[-1]
