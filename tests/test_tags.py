@@ -15,7 +15,7 @@ VOCABULARY = Vocabulary(
     [b"", b"", b"", b"a", b"<", b"d>", b"xy"],
     stop_token_ids=[0],
     special_token_ids=[1, 2],
-    special_tokens={"<e>": 0, "<c>": 1, "a": 3},
+    special_tokens={"<e>": 0, "<c>": 1},
 )
 
 
