@@ -15,6 +15,8 @@ Ending = Literal["finished", "capped", "dead_end", "disagreement"]
 
 _REST, _BLANK, _QUOTE, _CLOSER, _STOP = range(5)
 _CALM = {_REST: 1.0, _BLANK: 0.1, _QUOTE: 0.7, _CLOSER: 0.5, _STOP: 0.8}
+_NUM_CALM = 100
+"""After so many tokens a walk hurries to its end: else hardly one would come to it within any number of tokens."""
 _HURRIED = {_REST: 1.0, _BLANK: 0.1, _QUOTE: 15.0, _CLOSER: 40.0, _STOP: 80.0}
 
 
@@ -29,6 +31,8 @@ class Walk:
 
 class Walker:
     """Draws tokens by their kind first: quotes and closers come often, blanks seldom, the end mostly when it may.
+
+    After the first tokens it hurries: what ends a string, a value or the text is drawn nearly always where it may.
 
     ``random_source`` decides everything, so that a seed gives the same walks again.
     """
@@ -52,7 +56,7 @@ class Walker:
             token_id = follow.pop() if follow else -1
             if token_id < 0 or not self._row.allows(token_id):
                 follow.clear()
-                token_id = self._draw(allowed, hurry=index > self._max_tokens // 2)
+                token_id = self._draw(allowed, hurry=index > _NUM_CALM)
             step = take_step(grammar, self._row, token_id)
             if step.disagreement or not step.accepted:
                 return Walk("disagreement", bytes(written), step.disagreement or f"token {token_id} is refused")

@@ -11,17 +11,28 @@ import torch
 from constrain.grammar import CompiledGrammar, Grammar, RowState
 from constrain.grammar_spec import GrammarSpec
 from constrain.schema.contents import plain_tokens
-from constrain.schema.evaluation import Evaluator, Mode, Program
+from constrain.schema.evaluation import ANY_CHARACTER, Evaluator, Mode, Program, Ranges
 from constrain.schema.token_table import Words, one_of, token_table, words_of
 from constrain.schema.trials import refused_of
 from constrain.vocabulary import Vocabulary
 
 
 class CheckedCompiled(CompiledGrammar):
-    """``base``, which takes whatever is valid under a schema and maybe more, with the checks of ``program``."""
+    """``base``, which takes whatever is valid under a schema and maybe more, with the checks of ``program``.
 
-    def __init__(self, base: CompiledGrammar, program: Program, grammar_spec: GrammarSpec, reason: str) -> None:
-        self._base, self._program = base, program
+    ``escapes``: the characters that ``base`` lets be written with a backslash.
+    """
+
+    def __init__(
+        self,
+        base: CompiledGrammar,
+        program: Program,
+        grammar_spec: GrammarSpec,
+        reason: str,
+        *,
+        escapes: Ranges = ANY_CHARACTER,
+    ) -> None:
+        self._base, self._program, self._escapes = base, program, escapes
         self._grammar_spec, self._reason = grammar_spec, reason
         token_table(base.vocabulary), plain_tokens(base.vocabulary)  # while compiling, and not at the first step
 
@@ -42,7 +53,7 @@ class CheckedCompiled(CompiledGrammar):
         return self._reason
 
     def start(self) -> "CheckedGrammar":
-        return CheckedGrammar(self._base.start(), self._program, self._base.vocabulary)
+        return CheckedGrammar(self._base.start(), Evaluator(self._program, self._escapes), self._base.vocabulary)
 
 
 @dataclass(slots=True)
@@ -64,10 +75,9 @@ class CheckedGrammar(Grammar):
     A token is legal if both take it. For a mask, only tokens are tried that can complete or decide something.
     """
 
-    def __init__(self, base: Grammar, program: Program, vocabulary: Vocabulary) -> None:
-        self._base, self._program, self._vocabulary = base, program, vocabulary
+    def __init__(self, base: Grammar, evaluator: Evaluator, vocabulary: Vocabulary) -> None:
+        self._base, self._evaluator, self._vocabulary = base, evaluator, vocabulary
         self._table = token_table(vocabulary)
-        self._evaluator = Evaluator(program)
         self._ids: list[int] = []  # the tokens of text
         self._marks: list[int] = []  # the evaluator's before each of them
         self._offsets: list[int] = [0]  # the bytes before each of them and before the next
@@ -134,7 +144,7 @@ class CheckedGrammar(Grammar):
     def fork(self) -> Self:
         twin = type(self).__new__(type(self))
         twin._base, twin._evaluator = self._base.fork(), self._evaluator.fork()
-        twin._program, twin._vocabulary, twin._table = self._program, self._vocabulary, self._table
+        twin._vocabulary, twin._table = self._vocabulary, self._table
         twin._ids, twin._marks, twin._offsets = self._ids.copy(), self._marks.copy(), self._offsets.copy()
         twin._num_unmarked, twin._verdicts = len(self._ids), None
         return twin
@@ -166,7 +176,7 @@ class CheckedGrammar(Grammar):
     def _rollback_text(self, length: int) -> None:
         """Keep ``length`` tokens of text."""
         if length < self._num_unmarked:
-            self._evaluator, self._marks, self._num_unmarked = Evaluator(self._program), [], 0
+            self._evaluator, self._marks, self._num_unmarked = self._evaluator.fresh(), [], 0
             for token_id in self._ids[:length]:
                 self._marks.append(self._evaluator.mark())
                 self._evaluator.feed(self._table.tokens[token_id])

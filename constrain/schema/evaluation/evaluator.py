@@ -9,11 +9,13 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from constrain.schema.evaluation.automaton import Automaton, State
+from constrain.schema.evaluation.characters import ANY_CHARACTER, Ranges
 from constrain.schema.evaluation.frames import BEGUN, COUNT, LIMIT, NAME_START, OPEN, Frame
 from constrain.schema.evaluation.kinds import ARRAY, OBJECT
 from constrain.schema.evaluation.network import NoAutomatonError
 from constrain.schema.evaluation.program import Program
 from constrain.schema.evaluation.scanner import Mode
+from constrain.schema.evaluation.spans import span_of
 from constrain.schema.evaluation.strings import StringReader
 from constrain.schema.evaluation.values import MAX_NUMBER_BYTES, digits_of, may_become, read_number
 from constrain.schema.matching import MatchTimeoutError
@@ -62,10 +64,12 @@ class Evaluator(StringReader):
     Any JSON text of RFC 8259 is read, in any order of properties, form of numbers and layout, with these limits: names
     are not repeated in an object; strings are Unicode (no half surrogate pairs); ``MAX_DEPTH`` levels;
     ``MAX_NUMBER_BYTES`` a number, ``MAX_EXPONENT_DIGITS`` of its exponent.
+
+    Escapes of characters outside of ``escapes`` are refused.
     """
 
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
+    def __init__(self, program: Program, escapes: Ranges = ANY_CHARACTER) -> None:
+        super().__init__(program, escapes)
         self._is_alive = not program.is_unsatisfiable
         self._base = 0
 
@@ -109,9 +113,13 @@ class Evaluator(StringReader):
         del self._trail.changes[: max(mark - self._base, 0)]
         self._base = max(self._base, mark)
 
+    def fresh(self) -> "Evaluator":
+        """One of the same program at its start."""
+        return Evaluator(self._program, self.escapes)
+
     def fork(self) -> "Evaluator":
         """The same state on its own; marks of this one mean nothing there."""
-        other = Evaluator(self._program)
+        other = self.fresh()
         other.mode, other.offset, other.partial, other.literal = self.mode, self.offset, self.partial, self.literal
         other._verdicts.result, other._is_alive = self._verdicts.result, self._is_alive
         for frame in reversed(self._frames()):
@@ -166,7 +174,8 @@ class Evaluator(StringReader):
             return False
         if b"e" in self.partial or b"E" in self.partial:
             return False
-        return not any(frame.status[slot] == 0 for slot, _ in frame.plan.digits)
+        status, plan = frame.status, frame.plan
+        return not any(status[slot] == 0 for leaves in (plan.digits, plan.spans) for slot, _ in leaves)
 
     def content_bounds(self) -> ContentBounds | None:
         """What is asked of the content of the string or name that is open; None where only feeding it tells."""
@@ -223,6 +232,11 @@ class Evaluator(StringReader):
         for slot, digits in frame.plan.digits:
             if not frame.status[slot] and not may_become(text, digits):
                 self._verdicts.settle([(frame, slot, -1)])
+        spans = frame.plan.spans
+        if spans and frame.fields[OPEN] and (span := span_of(text)) is not None:
+            for slot, early in spans:
+                if not frame.status[slot] and (verdict := early(span)):
+                    self._verdicts.settle([(frame, slot, verdict)])
         for around, slot, values in self._constants(frame.parent):
             if not may_become(text, [digits_of(number) for number in values.numbers if number not in around.seen]):
                 self._verdicts.settle([(around, slot, -1)])
