@@ -2,7 +2,7 @@
 
 from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.characters import ANY_CHARACTER, CONTROL_ESCAPES, SHORT_ESCAPES, Ranges
-from constrain.schema.evaluation.evaluator import ContentBounds, Evaluator, ScanState, Verdict
+from constrain.schema.evaluation.evaluator import Bears, ContentBounds, Evaluator, ScanState, Verdict
 from constrain.schema.evaluation.program import Program, compile_program, program_of
 from constrain.schema.evaluation.scanner import MAX_DEPTH, Mode
 from constrain.schema.evaluation.values import MAX_EXPONENT_DIGITS, MAX_NUMBER_BYTES
@@ -15,6 +15,7 @@ __all__ = [
     "MAX_NUMBER_BYTES",
     "SHORT_ESCAPES",
     "Automaton",
+    "Bears",
     "ContentBounds",
     "Evaluator",
     "Mode",

@@ -56,7 +56,7 @@ class Distinct:
         return None if child is None else child.constants
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Plan:
     """One circuit with its leaves by what decides them. Statuses are 1 true, -1 false, 0 unknown."""
 
