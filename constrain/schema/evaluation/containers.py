@@ -27,6 +27,9 @@ from constrain.schema.evaluation.sources import Clause, clause_status
 from constrain.schema.evaluation.verdicts import Pending, Verdicts
 from constrain.schema.matching import MatchTimeoutError
 
+_MAX_AHEAD = 4
+"""How many containers around a value are looked at when it ends; what is not refused there is refused later."""
+
 
 class ValueReader(Scanner):
     """The part of an evaluator that opens and closes values."""
@@ -37,6 +40,7 @@ class ValueReader(Scanner):
         self._verdicts = Verdicts(-1 if program.is_unsatisfiable else 0)
         self._trail = self._verdicts.trail
         self._top: Frame | None = None
+        self._num_ahead = 0  # ends that are tried inside each other
 
     def container(self) -> int | None:
         frame = self._top
@@ -109,7 +113,7 @@ class ValueReader(Scanner):
 
     def _leads_on(self, frame: Frame) -> bool:
         """Whether a comma or the end can follow the last value of ``frame``: both may be refused, and then it is."""
-        if not frame.fields[OPEN] or self._takes_comma(frame):
+        if not frame.fields[OPEN] or self._num_ahead >= _MAX_AHEAD or self._takes_comma(frame):
             return True
         mode, mark = self.mode, len(self._trail.changes)
         result = self._verdicts.result
@@ -121,9 +125,11 @@ class ValueReader(Scanner):
             return True  # nobody knows, until it is there
 
     def _tried_alone(self, step: Callable[[], bool], frame: Frame, mode: int, mark: int, result: int) -> bool:
+        self._num_ahead += 1
         try:
             return step()
         finally:
+            self._num_ahead -= 1
             self._trail.undo(mark)
             self._top, self.mode, self._verdicts.result = frame, mode, result
 
