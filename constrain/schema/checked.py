@@ -67,24 +67,27 @@ class _Known:
         self._rows: dict[Hashable, tuple[Words, Words, list[bool]]] = {}
         self._lock = Lock()  # NumPy lets others in while it writes
 
-    def refused(self, key: Hashable, legal: Words, find: Callable[[Words], Words | None]) -> Words | None:
-        """Which of ``legal`` are refused, and maybe more; ``find`` is asked of those that are new under ``key``."""
+    def refused(self, key: Hashable, legal: Words, among: Words, find: Callable[[Words], Words | None]) -> Words | None:
+        """Which of ``legal`` and ``among`` are refused, and maybe more; ``among`` is the same each time for ``key``.
+
+        ``find`` is asked of those that are new.
+        """
         rows = self._rows.get(key)
         if rows is None:
-            rows = np.zeros_like(legal), np.zeros_like(legal), []
+            rows = among.copy(), np.zeros_like(legal), []
             with self._lock:
                 if len(self._rows) >= _MAX_KNOWN:
                     del self._rows[next(iter(self._rows))]
                 rows = self._rows.setdefault(key, rows)
-        tried, refused, has_refusals = rows
-        fresh = legal & ~tried
-        if fresh.any():
+        untried, refused, has_refusals = rows
+        fresh = legal & untried
+        if np.count_nonzero(fresh):
             found = find(fresh)
             with self._lock:
                 if found is not None:
                     refused |= found
                     has_refusals.append(True)
-                tried |= fresh
+                untried &= ~fresh
         return refused if has_refusals else None
 
 
@@ -222,7 +225,7 @@ class CheckedGrammar(Grammar):
         """Which tokens of ``legal``, the text that the base takes next, are refused; None for none."""
         evaluator, table = self._evaluator, self._table
         if evaluator.is_insensitive():
-            return self._remembered(legal & table.with_quote) if evaluator.ignores_text() else self._tried(legal)
+            return self._remembered(legal) if evaluator.ignores_text() else self._tried(legal)
         if evaluator.mode in _STRINGS and np.count_nonzero(legal) > _FEW_WORDS:
             return self._refused_in_string(legal)
         if evaluator.bears(table.longest) == Bears.UNTIL_CLOSING:
@@ -248,11 +251,10 @@ class CheckedGrammar(Grammar):
         key = self._evaluator.content_key(self._table.longest)
         if key is not None:
             with_quote = self._table.with_quote
-            refused = self._contents.refused(key, legal & ~with_quote, self._refused_content)
-            ends = legal & with_quote
+            refused = self._contents.refused(key, legal, self._table.without_quote, self._refused_content)
             if not self._evaluator.ends_alike():
-                return _united(refused, self._tried(ends))
-            return _united(refused, self._of_this_string().refused(key, ends, self._tried))
+                return _united(refused, self._tried(legal & with_quote))
+            return _united(refused, self._of_this_string().refused(key, legal, with_quote, self._tried))
         return self._refused_content(legal)
 
     def _refused_content(self, legal: Words) -> Words | None:
@@ -273,7 +275,8 @@ class CheckedGrammar(Grammar):
 
     def _remembered(self, legal: Words) -> Words | None:
         """As ``_tried``, in a string whose text means nothing: each token is tried once."""
-        return self._of_this_string().refused(self._evaluator.partial, legal, self._tried)
+        known, with_quote = self._of_this_string(), self._table.with_quote
+        return known.refused(self._evaluator.partial, legal, with_quote, self._tried)
 
     def _of_this_string(self) -> _Known:
         start = self._evaluator.innermost_start()

@@ -34,11 +34,10 @@ class TokenTable:
 
     ``ends`` has for each member of ``Bears`` where in each token of ``ordered`` the last byte ends that it does not
     bear; ``tails`` [V], in that order, numbers what stands behind the first quote, -1 where none or a backslash is.
-    ``with_quote`` has the tokens that can end a string, ``ends_number`` those that can do more than go on with a number
-    (by a byte that is none of a number's, or a long exponent), ``closing`` those with a quote or a closing bracket (or
-    a long exponent), ``not_blank`` those that are more than white space,
-    ``stops`` the stop tokens. ``longest`` is the most bytes of one, ``longest_number`` of one that goes on
-    with a number.
+    ``with_quote`` has the tokens that can end a string, ``without_quote`` the others, ``ends_number`` those that can do
+    more than go on with a number (by a byte that is none of a number's, or a long exponent), ``closing`` those with a
+    quote or a closing bracket (or a long exponent), ``not_blank`` those that are more than white space, ``stops`` the
+    stop tokens. ``longest`` is the most bytes of one, ``longest_number`` of one that goes on with a number.
     """
 
     tokens: list[bytes]
@@ -48,6 +47,7 @@ class TokenTable:
     ends: list[list[int]]
     tails: Ids
     with_quote: Words
+    without_quote: Words
     closing: Words
     ends_number: Words
     not_blank: Words
@@ -146,6 +146,7 @@ def _make(vocabulary: Vocabulary) -> TokenTable:
         closing=row([i for i, token in enumerate(tokens) if _end(token, _ENDS[2])]),
         order=np.array(order, dtype=np.int64),
         rank=rank,
+        without_quote=row([i for i, token in enumerate(tokens) if b'"' not in token]),
         with_quote=row([i for i, token in enumerate(tokens) if b'"' in token]),
         ends_number=row([i for i, token in enumerate(tokens) if not _PART_OF_NUMBER.fullmatch(token)]),
         not_blank=row([i for i, token in enumerate(tokens) if token.strip(_BLANKS)]),
