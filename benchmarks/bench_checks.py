@@ -23,6 +23,7 @@ import numpy as np
 import torch
 
 import constrain.schema.checked as checked
+import constrain.schema.trials as trials
 from constrain.backends.auto import AutoBackend
 from constrain.errors import ConstrainError
 from constrain.grammar import Grammar
@@ -71,13 +72,13 @@ def read_vocabulary(ranks: str | None) -> Vocabulary:
 
 
 def _count_trials() -> None:
-    plain = checked.refused_of
+    plain = trials.refused_of
 
-    def counted(evaluator: Any, tokens: Any, places: Any, **kinds: Any) -> Any:
+    def counted(evaluator: Any, table: Any, places: Any, **kinds: Any) -> Any:
         _TRIED[0] += len(places)
-        return plain(evaluator, tokens, places, **kinds)
+        return plain(evaluator, table, places, **kinds)
 
-    checked.refused_of = counted  # type: ignore[attr-defined]
+    trials.refused_of = checked.refused_of = counted  # type: ignore[attr-defined]
 
 
 def compiled_cases(backend: AutoBackend, options: argparse.Namespace) -> Iterator[tuple[Any, list[str]]]:

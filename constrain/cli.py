@@ -128,7 +128,9 @@ def _add_conformance(commands: Any) -> None:
         "default of the wide profile",
     )
     command.add_argument("--walks", type=int, default=0, metavar="N", help="random walks through each schema's masks")
-    command.add_argument("--walk-tokens", type=int, default=250, metavar="N", help="tokens of one walk (default: 250)")
+    command.add_argument(
+        "--walk-tokens", type=int, default=3000, metavar="N", help="tokens of one walk (default: 3000)"
+    )
     command.add_argument("--seed", type=int, default=0, help="of the random walks (default: 0)")
     command.add_argument("--jobs", type=int, default=1, metavar="N", help="worker processes (default: 1)")
     command.add_argument("--case-seconds", type=float, default=60.0, metavar="S", help="time of a schema (default: 60)")

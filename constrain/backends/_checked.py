@@ -11,9 +11,11 @@ from constrain.grammar import CompiledGrammar, RowState
 from constrain.grammar_spec import GrammarSpec
 
 if TYPE_CHECKING:
+    from constrain.schema.evaluation import Ranges
     from constrain.schema.loosening import LooseSchema
 
-Guide = Callable[[GrammarSpec], "tuple[CompiledGrammar, LooseSchema]"]
+Guide = Callable[[GrammarSpec], "tuple[CompiledGrammar, LooseSchema, Ranges]"]
+"""Its grammar, what that follows, and the characters that it lets be written with a backslash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +48,9 @@ def compile_checked(grammar_spec: GrammarSpec, compile_guide: Guide) -> Checked:
     program = compile_program(grammar_spec.text, assert_formats=grammar_spec.assert_formats)
     if program.is_unsatisfiable:
         raise _unsatisfiable("no value is valid: the schema is unsatisfiable")
-    guide, loose = compile_guide(grammar_spec)
+    guide, loose, escapes = compile_guide(grammar_spec)
     reason = f"{guide.backend_name} follows a looser schema, and checks decide: no library enforces all of it"
-    compiled = CheckedCompiled(guide, program, grammar_spec, reason)
+    compiled = CheckedCompiled(guide, program, grammar_spec, reason, escapes=escapes)
     row = torch.zeros((1, guide.vocabulary.num_mask_words), dtype=torch.int32)
     if compiled.start().fill_bitmask(row, 0) is RowState.DEAD_END:
         raise _unsatisfiable("no value of this schema can be begun: it is unsatisfiable")

@@ -21,6 +21,7 @@ from constrain.errors import UnsatisfiableGrammarError, Unsupported
 from constrain.grammar_spec import GrammarSpec, JsonForm
 
 if TYPE_CHECKING:
+    from constrain.schema.evaluation import Ranges
     from constrain.schema.inventory import KeywordUse
     from constrain.schema.loosening import LooseSchema
     from constrain.schema.rewrite import Rewritten
@@ -53,6 +54,21 @@ def guide_of(grammar_spec: GrammarSpec, compile_lark: Compile) -> "tuple[LooseSc
     return found
 
 
+def escapes_of(grammar_spec: GrammarSpec, loose: "LooseSchema") -> "Ranges":
+    """The characters that the grammar of ``loose`` lets be written with a backslash."""
+    from constrain.schema.evaluation import ANY_CHARACTER, CONTROL_ESCAPES, SHORT_ESCAPES
+
+    form = grammar_spec.form or JsonForm()
+    if form.escapes == "any":
+        return ANY_CHARACTER
+    return CONTROL_ESCAPES if _has_escapes(loose, form) else SHORT_ESCAPES
+
+
+def _has_escapes(loose: "LooseSchema", form: JsonForm) -> bool:
+    """Whether there are escapes of six characters."""
+    return form.escapes == "any" or has_unwritable_text(loose.read)
+
+
 def _loosened(grammar_spec: GrammarSpec, exact_rules: bool, padded: bool) -> "LooseSchema":
     from constrain.schema.loosening import loosened
 
@@ -80,15 +96,14 @@ def _taken(loose: "LooseSchema", form: JsonForm, compile_lark: Compile) -> "tupl
     for _ in range(_MAX_ATTEMPTS):
         missing = list(_unbearable(loose.read))
         if not missing:
-            escapes = form.escapes == "any" or has_unwritable_text(loose.read)
-            outcome = compile_lark(json_grammar(loose.read, form, escapes=escapes))
+            outcome = compile_lark(json_grammar(loose.read, form, escapes=_has_escapes(loose, form)))
             if not isinstance(outcome, str):
                 return loose, outcome
             missing = _blamed(loose.read, outcome) or _next_stage(loose.read, stages)
         looser = loose.without(missing)
         loose = looser if looser is not None else _nothing_of(loose)
     loose = _nothing_of(loose)
-    return loose, compile_lark(json_grammar(loose.read, form, escapes=form.escapes == "any"))
+    return loose, compile_lark(json_grammar(loose.read, form, escapes=_has_escapes(loose, form)))
 
 
 def _unbearable(schema: "Rewritten") -> Iterator[Unsupported]:

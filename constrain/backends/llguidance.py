@@ -14,7 +14,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 from constrain.backend import Backend, unsupported_error
 from constrain.backends._described import compile_without
 from constrain.backends._json_schema import read_schema, read_text, unwritten_forms
-from constrain.backends._llguidance_guide import guide_of
+from constrain.backends._llguidance_guide import escapes_of, guide_of
 from constrain.backends._llguidance_json import json_grammar, unsupported_schema
 from constrain.backends._llguidance_lark import embedded_schemas, unsupported_lark
 from constrain.backends._llguidance_regex import rust_literal, rust_regex
@@ -36,6 +36,7 @@ from constrain.tags import named_token_ids, read_tagged_text
 from constrain.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
+    from constrain.schema.evaluation import Ranges
     from constrain.schema.loosening import LooseSchema
     from constrain.schema.rewrite import Rewritten
 
@@ -66,13 +67,14 @@ class LLGuidanceBackend(Backend):
             raise unsupported_error(self.name, outcome)
         return _Compiled(grammar_spec, self.vocabulary, outcome)
 
-    def compile_guide(self, grammar_spec: GrammarSpec) -> "tuple[CompiledGrammar, LooseSchema]":
-        """A grammar that takes whatever is valid under a schema, and maybe more; and the loose schema that it follows.
+    def compile_guide(self, grammar_spec: GrammarSpec) -> "tuple[CompiledGrammar, LooseSchema, Ranges]":
+        """A grammar that takes whatever is valid under a schema, and maybe more; the loose schema that it follows; and
+        the characters that it lets be written with a backslash.
 
         Raises ``UnsatisfiableGrammarError`` where no value can be begun.
         """
         loose, matcher = guide_of(grammar_spec, self._try_guide)
-        return _Compiled(grammar_spec, self.vocabulary, matcher), loose
+        return _Compiled(grammar_spec, self.vocabulary, matcher), loose, escapes_of(grammar_spec, loose)
 
     def _try_guide(self, text: str) -> Any:
         outcome = self._try_lark(text)

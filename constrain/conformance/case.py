@@ -53,7 +53,7 @@ class Settings:
     profile: Profile = "default"
     instance_order: InstanceOrder | None = None
     num_walks: int = 0
-    max_walk_tokens: int = 250
+    max_walk_tokens: int = 3000
     seed: int = 0
     remotes: str | None = None
     case_seconds: float = 60.0

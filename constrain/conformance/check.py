@@ -18,6 +18,7 @@ from constrain.conformance.results import CaseResult, InstanceResult, WalkResult
 from constrain.conformance.suite import needs_remotes, remote_documents
 from constrain.conformance.vocabulary import load_vocabulary
 from constrain.conformance.walk import Walker
+from constrain.conformance.words import words_of
 from constrain.errors import (
     BackendError,
     ConstrainError,
@@ -107,12 +108,13 @@ class Checker:
         documents, dialect = self._documents(case), _dialect(case)
         validator = Validator(case.schema, documents=documents, dialect=dialect, assert_formats=case.assert_formats)
         hints = [self._vocabulary.encode(_text(instance.data)) for instance in case.instances]
+        words = [self._vocabulary.encode(word) for word in words_of(case)]
         found = WalkResults()
         for index in range(settings.num_walks):
             if time.monotonic() - started > _WALK_SHARE * settings.case_seconds:
                 return replace(found, skipped=settings.num_walks - index)
             hint = source.choice(hints) if hints and index % 2 else []
-            walk = walker.walk(compiled, hint[: source.randint(0, len(hint))])
+            walk = walker.walk(compiled, hint[: source.randint(0, len(hint))], words)
             found = _counted(found, walk.ending, walk.text, walk.disagreement, validator)
         return found
 

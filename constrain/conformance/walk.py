@@ -13,9 +13,12 @@ from constrain.vocabulary import Vocabulary
 
 Ending = Literal["finished", "capped", "dead_end", "disagreement"]
 
-_REST, _BLANK, _QUOTE, _CLOSER, _STOP = range(5)
-_CALM = {_REST: 1.0, _BLANK: 0.1, _QUOTE: 0.7, _CLOSER: 0.5, _STOP: 0.8}
-_HURRIED = {_REST: 1.0, _BLANK: 0.1, _QUOTE: 15.0, _CLOSER: 40.0, _STOP: 80.0}
+_REST, _BLANK, _OPENER, _QUOTE, _CLOSER, _LAST, _STOP = range(7)
+_CALM = {_REST: 1.0, _BLANK: 0.1, _OPENER: 0.5, _QUOTE: 0.7, _CLOSER: 0.5, _LAST: 0.5, _STOP: 0.8}
+_NUM_CALM = 100
+"""After so many tokens a walk hurries to its end: else hardly one would come to it within any number of tokens."""
+_WORD_SHARE = 0.3
+_HURRIED = {_REST: 1.0, _BLANK: 0.1, _OPENER: 0.05, _QUOTE: 15.0, _CLOSER: 30.0, _LAST: 60.0, _STOP: 80.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,10 @@ class Walk:
 class Walker:
     """Draws tokens by their kind first: quotes and closers come often, blanks seldom, the end mostly when it may.
 
+    After the first tokens it hurries: what ends a string, a value or the text is drawn nearly always where it may, what
+    opens an object or an array hardly ever, and now and then one of ``words`` is begun, and followed as far as it is
+    legal: for what no luck would ever hit, such as a text that a pattern asks for.
+
     ``random_source`` decides everything, so that a seed gives the same walks again.
     """
 
@@ -38,8 +45,8 @@ class Walker:
         self._kinds = np.array([_kind(i, token, vocabulary) for i, token in enumerate(vocabulary.token_bytes)])
         self._row = MaskRow(vocabulary)
 
-    def walk(self, compiled: CompiledGrammar, prefix: Sequence[int] = ()) -> Walk:
-        """Follow ``prefix`` as far as it is legal, and then go on at random."""
+    def walk(self, compiled: CompiledGrammar, prefix: Sequence[int] = (), words: Sequence[Sequence[int]] = ()) -> Walk:
+        """Follow ``prefix`` as far as it is legal, and then go on at random; ``words`` are tokens, too."""
         grammar, written = compiled.start(), bytearray()
         follow = list(reversed(prefix))
         for index in range(self._max_tokens):
@@ -49,10 +56,13 @@ class Walker:
                 return Walk("disagreement", bytes(written), contradiction)
             if not len(allowed):
                 return Walk("dead_end", bytes(written))
+            hurry = index > _NUM_CALM
+            if words and hurry and not follow and self._random.random() < _WORD_SHARE:
+                follow = list(reversed(self._random.choice(words)))
             token_id = follow.pop() if follow else -1
             if token_id < 0 or not self._row.allows(token_id):
                 follow.clear()
-                token_id = self._draw(allowed, hurry=index > self._max_tokens // 2)
+                token_id = self._draw(allowed, hurry=hurry)
             step = take_step(grammar, self._row, token_id)
             if step.disagreement or not step.accepted:
                 return Walk("disagreement", bytes(written), step.disagreement or f"token {token_id} is refused")
@@ -77,5 +87,7 @@ def _kind(token_id: int, token: bytes, vocabulary: Vocabulary) -> int:
     if not token.strip(b" \t\r\n"):
         return _BLANK
     if token[-1] in b"}]":
-        return _CLOSER
+        return _LAST if b'"' in token else _CLOSER
+    if b"{" in token or b"[" in token:
+        return _OPENER
     return _QUOTE if b'"' in token else _REST

@@ -16,6 +16,14 @@ Ids: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
 
 # What may stand inside a number, from some place of it on; an exponent of nine digits is always borne.
 _PART_OF_NUMBER = re.compile(rb"[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]{0,9})?|[+-]?[0-9]{0,9}")
+_LONG_EXPONENT = re.compile(rb"[eE][+-]?0*[0-9]{10}")
+# What each of ``Bears`` bears to; the last also ends where a literal may.
+_ENDS = (
+    None,
+    re.compile(rb'.*"', re.DOTALL),
+    re.compile(rb'.*["\]}]', re.DOTALL),
+    re.compile(rb'.*["\]},a-z]', re.DOTALL),
+)
 _BLANKS = b" \t\r\n"
 
 
@@ -24,17 +32,23 @@ class TokenTable:
     """``ordered`` has the tokens in the order of their bytes, ``order`` [V] their ids, and ``rank`` [V] the place of
     each id there. The others are rows of W words.
 
-    ``with_quote`` has the tokens that can end a string, ``ends_number`` those that can do more than go on with a number
-    (by a byte that is none of a number's, or a long exponent), ``not_blank`` those that are more than white space,
-    ``stops`` the stop tokens. ``longest`` is the most bytes of one, ``longest_number`` of one that goes on
-    with a number.
+    ``ends`` has for each member of ``Bears`` where in each token of ``ordered`` the last byte ends that it does not
+    bear; ``tails`` [V], in that order, numbers what stands behind the first quote, -1 where none or a backslash is.
+    ``with_quote`` has the tokens that can end a string, ``without_quote`` the others, ``ends_number`` those that can do
+    more than go on with a number (by a byte that is none of a number's, or a long exponent), ``closing`` those with a
+    quote or a closing bracket (or a long exponent), ``not_blank`` those that are more than white space, ``stops`` the
+    stop tokens. ``longest`` is the most bytes of one, ``longest_number`` of one that goes on with a number.
     """
 
     tokens: list[bytes]
     ordered: list[bytes]
     order: Ids
     rank: Ids
+    ends: list[list[int]]
+    tails: Ids
     with_quote: Words
+    without_quote: Words
+    closing: Words
     ends_number: Words
     not_blank: Words
     stops: Words
@@ -45,6 +59,14 @@ class TokenTable:
     def places(self, words: Words) -> Ids:
         """Where in the order of bytes the tokens are whose bits are set, ascending."""
         return np.sort(self.rank[ids_of(words)])
+
+    def place_behind(self, prefix: bytes) -> int:
+        """The place of the first token behind all that begin with ``prefix``."""
+        while prefix and prefix[-1] == 0xFF:
+            prefix = prefix[:-1]
+        if not prefix:
+            return len(self.ordered)
+        return bisect_left(self.ordered, prefix[:-1] + bytes((prefix[-1] + 1,)))
 
     def beginnings(self, text: str) -> list[int]:
         """The ids of all tokens that ``text`` begins with."""
@@ -91,6 +113,19 @@ def token_table(vocabulary: Vocabulary) -> TokenTable:
     return table
 
 
+def _tail(token: bytes) -> bytes | None:
+    before, quote, behind = token.partition(b'"')
+    return behind if quote and b"\\" not in before else None
+
+
+def _end(token: bytes, pattern: "re.Pattern[bytes] | None") -> int:
+    """Where the longest match from its start ends, 0 for none."""
+    if pattern is None or _LONG_EXPONENT.search(token):
+        return len(token)
+    match = pattern.match(token)
+    return match.end() if match else 0
+
+
 def _make(vocabulary: Vocabulary) -> TokenTable:
     tokens = vocabulary.token_bytes
     order = sorted(range(len(tokens)), key=tokens.__getitem__)
@@ -100,11 +135,18 @@ def _make(vocabulary: Vocabulary) -> TokenTable:
     def row(ids: list[int]) -> Words:
         return words_of(ids, vocabulary.num_mask_words)
 
+    ordered = [tokens[i] for i in order]
+    numbers: dict[bytes, int] = {}
+    tails = [numbers.setdefault(tail, len(numbers)) if tail is not None else -1 for tail in map(_tail, ordered)]
     return TokenTable(
         tokens=list(tokens),
-        ordered=[tokens[i] for i in order],
+        ordered=ordered,
+        ends=[[_end(token, pattern) for token in ordered] for pattern in _ENDS],
+        tails=np.array(tails, dtype=np.int64),
+        closing=row([i for i, token in enumerate(tokens) if _end(token, _ENDS[2])]),
         order=np.array(order, dtype=np.int64),
         rank=rank,
+        without_quote=row([i for i, token in enumerate(tokens) if b'"' not in token]),
         with_quote=row([i for i, token in enumerate(tokens) if b'"' in token]),
         ends_number=row([i for i, token in enumerate(tokens) if not _PART_OF_NUMBER.fullmatch(token)]),
         not_blank=row([i for i, token in enumerate(tokens) if token.strip(_BLANKS)]),

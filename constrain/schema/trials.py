@@ -1,48 +1,76 @@
 """Which of many tokens an evaluator refuses, at the cost of their distinct bytes."""
 
 from bisect import bisect_left
-from collections.abc import Sequence
+
+import numpy as np
 
 from constrain.schema.evaluation import Evaluator
-from constrain.schema.token_table import Ids
+from constrain.schema.token_table import Ids, TokenTable
 
 
-def refused_of(evaluator: Evaluator, tokens: Sequence[bytes], places: Ids, *, quoted: bool) -> list[Ids]:
-    """Of the tokens at ``places``, ascending, in the sorted ``tokens``: the places of those that are refused, in parts.
+def refused_of(evaluator: Evaluator, table: TokenTable, places: Ids, *, quoted: bool) -> list[Ids]:
+    """Of the tokens at ``places``, ascending, in the order of bytes: the places of those that are refused, in parts.
 
     ``quoted``: the tokens have a quote, or stand outside of strings. The state of ``evaluator`` is kept. Tokens that
     begin alike share the evaluation of what they share: they are refused together where that is refused, and taken
     together where no content without a quote can be refused behind it. All are legal JSON here.
     """
     refused: list[Ids] = []
-    start = evaluator.mark()
-    shared = [(0, start)]  # (length, mark) of the prefixes that the last token shares with the next
-    last, index, end = b"", 0, len(places)
+    tokens, ends, longest = table.ordered, table.ends, table.longest
+    feed, undo, start = evaluator.feed, evaluator.undo, evaluator.mark()
+    listed, end, index, before = places.tolist(), len(places), 0, 0
+    shared = [(0, start, ends[evaluator.bears(longest)])]  # of the prefixes that the last token shares with the next
+    last = b""
     while index < end:
-        token = tokens[places[index]]
-        following = tokens[places[index + 1]] if index + 1 < end else b""
-        before, common = _num_shared(last, token), _num_shared(token, following)
-        last = token
+        place = listed[index]
+        token = tokens[place]
+        if before < 0:
+            before = _num_shared(last, token)
         while shared[-1][0] > before:
             shared.pop()
-        length, mark = shared[-1]
-        evaluator.undo(mark)
+        length, mark, borne = shared[-1]
+        common = _num_shared(token, tokens[listed[index + 1]]) if index + 1 < end else 0
+        last, before = token, common
+        if borne[place] <= length:
+            index += 1
+            continue
+        undo(mark)
         if common > length:
-            taken = evaluator.feed(token[length:common])
+            taken = feed(token[length:common])
             if not taken or (not quoted and evaluator.is_insensitive()):
-                evaluator.undo(mark)
+                undo(mark)
                 prefix = _decided_prefix(evaluator, token, length, refusing=not taken)
-                first, index = index, int(places.searchsorted(_place_behind(tokens, prefix)))
+                first, index, before = index, int(places.searchsorted(table.place_behind(prefix))), -1
                 if not taken:
                     refused.append(places[first:index])
                 continue
             length = common
-            shared.append((common, evaluator.mark()))
-        if length < len(token) and not evaluator.feed(token[length:]):
+            borne = ends[evaluator.bears(longest)]
+            shared.append((common, evaluator.mark(), borne))
+        if length < len(token) and borne[place] > length and not feed(token[length:]):
             refused.append(places[index : index + 1])
         index += 1
-    evaluator.undo(start)
+    undo(start)
     return refused
+
+
+def refused_by_tail(evaluator: Evaluator, table: TokenTable, places: Ids, special: list[bytes]) -> list[Ids]:
+    """As ``refused_of`` for tokens with a quote, where what they have before the first one means nothing.
+
+    Those that begin with one of ``special`` are for themselves.
+    """
+    tails = table.tails[places]
+    for prefix in special:
+        first = int(places.searchsorted(bisect_left(table.ordered, prefix)))
+        tails[first : int(places.searchsorted(table.place_behind(prefix)))] = -1
+    tried = tails < 0
+    _, firsts = np.unique(tails, return_index=True)
+    tried[firsts] = True
+    refused = refused_of(evaluator, table, places[tried], quoted=True)
+    if not refused:
+        return refused
+    alike = tails[np.searchsorted(places, np.concatenate(refused))]
+    return [*refused, places[np.isin(tails, alike[alike >= 0])]]
 
 
 def _decided_prefix(evaluator: Evaluator, token: bytes, length: int, *, refusing: bool) -> bytes:
@@ -50,13 +78,6 @@ def _decided_prefix(evaluator: Evaluator, token: bytes, length: int, *, refusing
     while evaluator.feed(token[length : length + 1]) and (refusing or not evaluator.is_insensitive()):
         length += 1
     return token[: length + 1]
-
-
-def _place_behind(tokens: Sequence[bytes], prefix: bytes) -> int:
-    """The place of the first token behind all that begin with ``prefix``."""
-    while prefix and prefix[-1] == 0xFF:
-        prefix = prefix[:-1]
-    return bisect_left(tokens, prefix[:-1] + bytes((prefix[-1] + 1,))) if prefix else len(tokens)
 
 
 def _num_shared(one: bytes, other: bytes) -> int:

@@ -11,13 +11,14 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from typing import Any
 
-from jsonschema import exceptions
+from jsonschema import FormatChecker, exceptions
 
 from constrain.errors import InvalidValueError
 from constrain.schema.dialects import DRAFT_2020_12, Dialect, dialect_of
 from constrain.schema.documents import Documents, is_metaschema
 from constrain.schema.ecma import translate_pattern
 from constrain.schema.exact_jsonschema import exact_class
+from constrain.schema.formats import checker_of
 from constrain.schema.graph import SchemaGraph
 from constrain.schema.json_text import join_pointer
 from constrain.schema.load import Schema, load_graph
@@ -50,7 +51,7 @@ class Validator:
         graph = load_graph(schema, documents=known, dialect=dialect)
         dialect = dialect_of(graph.root.schema, dialect)
         cls = exact_class(dialect)
-        checker = cls.FORMAT_CHECKER
+        checker = _formats_of(cls)
         formats = {node.keywords["format"] for node in graph.nodes if "format" in node.keywords}
         self.unchecked_formats = sorted(formats - checker.checkers.keys()) if assert_formats else []
         _translate_patterns(graph)
@@ -104,6 +105,18 @@ class Validator:
                 f"constrain let an invalid value through, which is a bug of constrain; please report it with the "
                 f"schema: {error}; the text was {shown!r}"
             )
+
+
+def _formats_of(cls: Any) -> FormatChecker:
+    """Its checkers of formats, but for ``regex``, which would be Python's."""
+    is_regex = checker_of("regex")
+    assert is_regex is not None
+    found = FormatChecker(())
+    found.checkers = {
+        **cls.FORMAT_CHECKER.checkers,
+        "regex": (lambda value: not isinstance(value, str) or is_regex(value), ()),
+    }
+    return found
 
 
 @lru_cache(maxsize=64)

@@ -66,6 +66,11 @@ SCHEMAS: list[tuple[Any, Any]] = [
     ({"type": "object", "oneOf": [{"required": ["ab"], "minProperties": 2}, {"properties": {"x": _LISTED},
       "additionalProperties": False}]}, {"x": "b1"}),
     ({"type": "number", "not": {"multipleOf": 10}, "if": {"minimum": 5}, "then": {"enum": [12, 101]}}, 101),
+    ({"type": "array", "uniqueItems": True, "contains": {"pattern": "b"}, "items": {"type": "string", "anyOf": [
+      {"pattern": "^a+$"}, {"maxLength": 2}]}}, ["aaa", "ab", "aa", "b"]),
+    ({"type": "object", "properties": {"ab": {"type": "null"}, "abx": {"enum": ["x"]}}, "not": {"required": ["x", "a"]},
+      "minProperties": 1}, {"ab": None, "abx": "x", "a": [{"a": 1}], "xb": "x"}),
+    ({"type": "array", "items": {"type": "number", "not": {"multipleOf": 3}}, "uniqueItems": True}, [1, 10.5, 20]),
 ]  # fmt: skip
 
 

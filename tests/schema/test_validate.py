@@ -113,6 +113,12 @@ def test_large_numbers_are_read_without_loss(text, value):
     assert read_value(text) == value and type(read_value(text)) is type(value)
 
 
+def test_regular_expressions_as_a_format_are_those_of_ecma():
+    validator = Validator({"format": "regex"}, assert_formats=True)
+    for text, valid in ((r'"\\cA"', True), ('"a[]"', True), (r'"\\a"', False), ('"("', False), ("7", True)):
+        assert (validator.error(text) is None) == valid, text
+
+
 def test_the_stock_validators_are_not_changed():
     from jsonschema import Draft7Validator, validators
 

@@ -8,6 +8,9 @@ ANY_CHARACTER: Ranges = ((0, 0xD7FF), (0xE000, 0x10FFFF))
 SIMPLE_ESCAPES = {
     0x22: '"', 0x5C: "\\", 0x2F: "/", 0x62: "\b", 0x66: "\f", 0x6E: "\n", 0x72: "\r", 0x74: "\t",
 }  # fmt: skip
+CONTROL_ESCAPES: Ranges = ((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C), (0x7F, 0x7F))
+SHORT_ESCAPES: Ranges = ((8, 0xA), (0xC, 0xD), (0x22, 0x22), (0x5C, 0x5C))
+"""What a backslash may begin where ``\\u`` stands for control characters only, and where it stands for nothing."""
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
@@ -26,11 +29,15 @@ def utf8_ranges(begun: bytes) -> Ranges:
 
 
 @lru_cache(maxsize=4096)
-def escape_ranges(begun: bytes) -> Ranges:
+def escape_ranges(begun: bytes, allowed: Ranges = ANY_CHARACTER) -> Ranges:
     """The characters that the escape ``begun`` can become, from ``\\`` to eleven of the twelve bytes of a pair.
 
-    Empty if it can become none: half a surrogate pair is no character.
+    Only those in ``allowed``; empty if it can become none: half a surrogate pair is no character.
     """
+    if allowed is not ANY_CHARACTER:
+        found = escape_ranges(begun)
+        parts = ((max(low, first), min(high, last)) for low, high in found for first, last in allowed)
+        return tuple(part for part in parts if part[0] <= part[1])
     if begun in (b"\\", b"\\u"):
         return ANY_CHARACTER
     first, last = _unit_span(begun[2:6])

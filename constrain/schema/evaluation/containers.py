@@ -1,9 +1,10 @@
 """Values that begin and end: their frames, and what an array or an object as a whole decides."""
 
+from collections.abc import Callable
 from typing import Any
 
 from constrain.schema.evaluation.automaton import Automaton, State
-from constrain.schema.evaluation.characters import Ranges
+from constrain.schema.evaluation.characters import ANY_CHARACTER, Ranges
 from constrain.schema.evaluation.frames import (
     CLAUSES,
     COUNT,
@@ -18,22 +19,28 @@ from constrain.schema.evaluation.frames import (
     unwound,
 )
 from constrain.schema.evaluation.kinds import ARRAY, EVERY_KIND, OBJECT, STRING
+from constrain.schema.evaluation.network import NoAutomatonError
 from constrain.schema.evaluation.nodes import Values
 from constrain.schema.evaluation.program import HIT, Program, Spec, Waiter
 from constrain.schema.evaluation.scanner import MAX_DEPTH, Mode, Scanner
 from constrain.schema.evaluation.sources import Clause, clause_status
 from constrain.schema.evaluation.verdicts import Pending, Verdicts
+from constrain.schema.matching import MatchTimeoutError
+
+_MAX_AHEAD = 4
+"""How many containers around a value are looked at when it ends; what is not refused there is refused later."""
 
 
 class ValueReader(Scanner):
     """The part of an evaluator that opens and closes values."""
 
-    def __init__(self, program: Program) -> None:
-        super().__init__()
+    def __init__(self, program: Program, escapes: Ranges = ANY_CHARACTER) -> None:
+        super().__init__(escapes)
         self._program = program
         self._verdicts = Verdicts(-1 if program.is_unsatisfiable else 0)
         self._trail = self._verdicts.trail
         self._top: Frame | None = None
+        self._num_ahead = 0  # ends that are tried inside each other
 
     def container(self) -> int | None:
         frame = self._top
@@ -94,7 +101,7 @@ class ValueReader(Scanner):
             self._trail.set(parent.fields, NAME_START, -1)
             if parent.keeps:
                 self._trail.set(parent.fields, PIECES, (parent.fields[PIECES], (parent.fields[NAME], value)))
-            return self._verdicts.result >= 0
+            return self._verdicts.result >= 0 and self._leads_on(parent)
         if parent.keeps:
             self._trail.set(parent.fields, PIECES, (parent.fields[PIECES], value))
         if parent.plan.unique:
@@ -102,7 +109,39 @@ class ValueReader(Scanner):
                 self._verdicts.settle([(parent, slot, -1) for slot in parent.plan.unique])
             else:
                 self._trail.add(parent.seen, value)
-        return self._verdicts.result >= 0
+        return self._verdicts.result >= 0 and self._leads_on(parent)
+
+    def _leads_on(self, frame: Frame) -> bool:
+        """Whether a comma or the end can follow the last value of ``frame``: both may be refused, and then it is."""
+        if not frame.fields[OPEN] or self._num_ahead >= _MAX_AHEAD or self._takes_comma(frame):
+            return True
+        mode, mark = self.mode, len(self._trail.changes)
+        result = self._verdicts.result
+        try:
+            return self._tried_alone(self.comma, frame, mode, mark, result) or self._tried_alone(
+                self.container_ends, frame, mode, mark, result
+            )
+        except (MatchTimeoutError, NoAutomatonError):
+            return True  # nobody knows, until it is there
+
+    def _tried_alone(self, step: Callable[[], bool], frame: Frame, mode: int, mark: int, result: int) -> bool:
+        self._num_ahead += 1
+        try:
+            return step()
+        finally:
+            self._num_ahead -= 1
+            self._trail.undo(mark)
+            self._top, self.mode, self._verdicts.result = frame, mode, result
+
+    def _takes_comma(self, frame: Frame) -> bool:
+        """Whether nothing of ``frame`` could refuse one."""
+        plan, fields = frame.plan, frame.fields
+        if fields[LIMIT] < len(plan.limits) and plan.limits[fields[LIMIT]][0] <= fields[COUNT] + 1:
+            return False
+        if plan.kind == OBJECT:
+            return plan.closed is None and not plan.open_gates
+        spec = self._program.item(plan, fields[COUNT])
+        return not spec.doomed and not spec.clauses and not plan.distinct
 
     def container_ends(self) -> bool:
         frame = self._top

@@ -5,15 +5,19 @@ and push their verdicts up, through the values around it, to the root. Circuits 
 that an early false is a proof that no completion is valid, under ``not`` and in ``oneOf``, too.
 """
 
+from bisect import bisect_left
+from collections.abc import Hashable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
 from constrain.schema.evaluation.automaton import Automaton, State
-from constrain.schema.evaluation.frames import BEGUN, COUNT, LIMIT, NAME_START, OPEN, Frame
+from constrain.schema.evaluation.characters import ANY_CHARACTER, Ranges
+from constrain.schema.evaluation.frames import BEGUN, COUNT, LIMIT, NAME_START, OPEN, PIECES, SPEC, Frame, unwound
 from constrain.schema.evaluation.kinds import ARRAY, OBJECT
 from constrain.schema.evaluation.network import NoAutomatonError
 from constrain.schema.evaluation.program import Program
-from constrain.schema.evaluation.scanner import Mode
+from constrain.schema.evaluation.scanner import MAX_DEPTH, Mode
+from constrain.schema.evaluation.spans import span_of
 from constrain.schema.evaluation.strings import StringReader
 from constrain.schema.evaluation.values import MAX_NUMBER_BYTES, digits_of, may_become, read_number
 from constrain.schema.matching import MatchTimeoutError
@@ -28,6 +32,15 @@ class Verdict(IntEnum):
     FALSE = -1
     UNKNOWN = 0
     TRUE = 1
+
+
+class Bears(IntEnum):
+    """How far a text may go on in any way at all: to a quote; to a quote or a closing bracket; to these or a comma."""
+
+    NOTHING = 0
+    UNTIL_QUOTE = 1
+    UNTIL_CLOSING = 2
+    UNTIL_COMMA = 3
 
 
 class ScanState(NamedTuple):
@@ -62,10 +75,12 @@ class Evaluator(StringReader):
     Any JSON text of RFC 8259 is read, in any order of properties, form of numbers and layout, with these limits: names
     are not repeated in an object; strings are Unicode (no half surrogate pairs); ``MAX_DEPTH`` levels;
     ``MAX_NUMBER_BYTES`` a number, ``MAX_EXPONENT_DIGITS`` of its exponent.
+
+    Escapes of characters outside of ``escapes`` are refused.
     """
 
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
+    def __init__(self, program: Program, escapes: Ranges = ANY_CHARACTER) -> None:
+        super().__init__(program, escapes)
         self._is_alive = not program.is_unsatisfiable
         self._base = 0
 
@@ -109,9 +124,13 @@ class Evaluator(StringReader):
         del self._trail.changes[: max(mark - self._base, 0)]
         self._base = max(self._base, mark)
 
+    def fresh(self) -> "Evaluator":
+        """One of the same program at its start."""
+        return Evaluator(self._program, self.escapes)
+
     def fork(self) -> "Evaluator":
         """The same state on its own; marks of this one mean nothing there."""
-        other = Evaluator(self._program)
+        other = self.fresh()
         other.mode, other.offset, other.partial, other.literal = self.mode, self.offset, self.partial, self.literal
         other._verdicts.result, other._is_alive = self._verdicts.result, self._is_alive
         for frame in reversed(self._frames()):
@@ -141,8 +160,10 @@ class Evaluator(StringReader):
             return False
         status, plan = frame.status, frame.plan
         around = frame.parent if frame.is_name else None
-        if around is not None and any(not around.status[gate.slot] for gate in around.plan.name_gates):
-            return False
+        if around is not None:
+            for gate in around.plan.name_gates:
+                if not around.status[gate.slot]:
+                    return False
         if frame.fields[OPEN] == 0:
             return True
         if any(status[slot] == 0 for slot, _ in plan.patterns) or any(status[slot] == 0 for slot, _ in plan.strings):
@@ -151,10 +172,88 @@ class Evaluator(StringReader):
         later = plan.limits[frame.fields[LIMIT] :]
         return not any(status[slot] == 0 and (within is None or count <= within) for count, slot in later)
 
+    def bears(self, num_bytes: int) -> Bears:
+        """What ``num_bytes`` more cannot make false, as long as they are JSON."""
+        frame, mode = self._top, self.mode
+        if not self._is_alive or frame is None:
+            return Bears.NOTHING
+        if mode in (Mode.IN_STRING, Mode.IN_NAME):
+            return Bears.UNTIL_QUOTE if self.is_insensitive() else Bears.NOTHING
+        if mode == Mode.IN_LITERAL:
+            return Bears.NOTHING
+        if mode == Mode.IN_NUMBER:
+            parent, partial = frame.parent, self.partial
+            if parent is None or len(partial) + num_bytes > MAX_NUMBER_BYTES or b"e" in partial or b"E" in partial:
+                return Bears.NOTHING
+            frame = parent
+        if frame.depth + num_bytes >= MAX_DEPTH:
+            return Bears.NOTHING
+        if not frame.fields[OPEN]:
+            return Bears.UNTIL_CLOSING
+        is_free = mode in (Mode.COLON, Mode.VALUE) and frame.plan.kind == OBJECT
+        return Bears.UNTIL_COMMA if is_free and frame.fields[SPEC] is self._program.empty else Bears.NOTHING
+
     def ignores_text(self) -> bool:
         """Inside a string of which neither the content nor the end means anything to the schema."""
         frame = self._top
         return self.mode == Mode.IN_STRING and frame is not None and not frame.fields[OPEN] and not frame.keeps
+
+    def content_key(self, num_characters: int) -> Hashable | None:
+        """What the verdict of content that goes on rests on: equal keys of a program, equal verdicts until the quote.
+
+        Up to ``num_characters`` of content count. None where there is no such key, which is always so in names.
+        """
+        frame = self._top
+        if frame is None or self.mode != Mode.IN_STRING or len(frame.entries) != 1:
+            return None
+        plan, fields, parent = frame.plan, frame.fields, frame.parent
+        if parent is not None and parent.plan.distinct:
+            return None
+        later = [count for count, slot in plan.limits[fields[LIMIT] :] if not frame.status[slot]]
+        near = fields[COUNT] if later and later[0] - fields[COUNT] <= num_characters + 1 else -1
+        begun = fields[BEGUN] if plan.strings else ""
+        fatal = (self._is_fatal(frame, -1), self._is_fatal(frame, 1)) if fields[OPEN] else (False, False)
+        return plan, tuple(frame.status), tuple(frame.states), near, begun, self.partial, fatal
+
+    def ends_alike(self) -> bool:
+        """Whether what follows the quote after a string rests on its ``content_key`` alone, as long as it is open."""
+        frame = self._top
+        return frame is not None and not frame.keeps and not any(not frame.status[slot] for slot, _ in frame.plan.texts)
+
+    def told_apart(self) -> list[str] | None:
+        """The ways to go on to the closing quote that mean anything: all others have one verdict, with what follows.
+
+        None where others may mean something, too.
+        """
+        frame = self._top
+        if frame is None or self.partial or not self.is_insensitive():
+            return None
+        if self.mode == Mode.IN_STRING:
+            return [] if self.ends_alike() else None
+        around = frame.parent
+        assert around is not None
+        named = self._program.named(around.plan)
+        if frame.fields[OPEN] or named is None:
+            return None
+        begun = "".join(unwound(frame.fields[PIECES]))
+        found = [name for name in around.seen if name.startswith(begun)]
+        if around.fields[OPEN]:
+            at = bisect_left(named, begun)
+            while at < len(named) and named[at].startswith(begun):
+                found.append(named[at])
+                at += 1
+        return [name[len(begun) :] for name in found]
+
+    def _is_fatal(self, frame: Frame, value: int) -> bool:
+        """Whether all is false once the one entry of ``frame`` is ``value``."""
+        mark, result = len(self._trail.changes), self._verdicts.result
+        entry = frame.plan.entries[0]
+        assert not isinstance(entry, bool)
+        self._verdicts.settle([(frame, entry, value)])
+        fatal = self._verdicts.result < 0
+        self._trail.undo(mark)
+        self._verdicts.result = result
+        return fatal
 
     def ignores_digits(self, num_bytes: int) -> bool:
         """Inside a number that ``num_bytes`` more cannot make false before it ends.
@@ -166,7 +265,8 @@ class Evaluator(StringReader):
             return False
         if b"e" in self.partial or b"E" in self.partial:
             return False
-        return not any(frame.status[slot] == 0 for slot, _ in frame.plan.digits)
+        status, plan = frame.status, frame.plan
+        return not any(status[slot] == 0 for leaves in (plan.digits, plan.spans) for slot, _ in leaves)
 
     def content_bounds(self) -> ContentBounds | None:
         """What is asked of the content of the string or name that is open; None where only feeding it tells."""
@@ -215,6 +315,11 @@ class Evaluator(StringReader):
                 starts.append(frame.fields[NAME_START])
         return starts
 
+    def innermost_start(self) -> int:
+        """Where the innermost open value, or name, began."""
+        frame = self._top
+        return -1 if frame is None else frame.start
+
     # Numbers and literals.
 
     def number_so_far(self, text: bytes) -> bool:
@@ -223,6 +328,11 @@ class Evaluator(StringReader):
         for slot, digits in frame.plan.digits:
             if not frame.status[slot] and not may_become(text, digits):
                 self._verdicts.settle([(frame, slot, -1)])
+        spans = frame.plan.spans
+        if spans and frame.fields[OPEN] and (span := span_of(text)) is not None:
+            for slot, early in spans:
+                if not frame.status[slot] and (verdict := early(span)):
+                    self._verdicts.settle([(frame, slot, verdict)])
         for around, slot, values in self._constants(frame.parent):
             if not may_become(text, [digits_of(number) for number in values.numbers if number not in around.seen]):
                 self._verdicts.settle([(around, slot, -1)])

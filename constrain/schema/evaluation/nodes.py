@@ -135,7 +135,7 @@ class Node:
         for values in (*self.values, *(node.constants for node in self.all_of)):
             if values is not None and not values.containers:
                 return values
-        return None
+        return Values(literals=self.kinds) if not self.kinds & ~_LITERALS else None
 
     @property
     def is_never(self) -> bool:
@@ -147,6 +147,9 @@ class Node:
         """No keyword asks or evaluates anything."""
         blank = Node(self.number, self.pointer)
         return all(getattr(self, name) == getattr(blank, name) for name in self.__dataclass_fields__)
+
+
+_LITERALS = sum(1 << kind for kind in LITERAL_VALUES)
 
 
 def _kinds_of_values(values: Values) -> int:

@@ -7,6 +7,7 @@ from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.circuit import Reference
 from constrain.schema.evaluation.nodes import Node, Values
 from constrain.schema.evaluation.sources import NameGate, NameTable, Unevaluated
+from constrain.schema.evaluation.spans import EarlyTest
 from constrain.schema.evaluation.values import Number
 
 
@@ -55,7 +56,7 @@ class Distinct:
         return None if child is None else child.constants
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Plan:
     """One circuit with its leaves by what decides them. Statuses are 1 true, -1 false, 0 unknown."""
 
@@ -91,6 +92,7 @@ class Plan:
     # Numbers.
     numbers: tuple[tuple[int, Callable[[Number, bytes], bool]], ...] = ()
     digits: tuple[tuple[int, tuple[tuple[bool, str], ...]], ...] = ()
+    spans: tuple[tuple[int, EarlyTest], ...] = ()  # of those in ``numbers`` that a beginning may decide
 
     def name_starts(self) -> list[State | None]:
         """The states of ``name_patterns`` before a name."""

@@ -9,6 +9,7 @@ from constrain.schema.evaluation.kinds import NUMBERS, STRING
 from constrain.schema.evaluation.nodes import Node, Values
 from constrain.schema.evaluation.plan import Children, Distinct, Hits, Plan
 from constrain.schema.evaluation.sources import NameGate, Source, Unevaluated, name_table
+from constrain.schema.evaluation.spans import EarlyTest, of_values
 from constrain.schema.evaluation.values import Number
 
 
@@ -37,6 +38,7 @@ class PlanBuilder:
         self.texts: list[tuple[int, Callable[[str], bool]]] = []
         self.numbers: list[tuple[int, Callable[[Number, bytes], bool]]] = []
         self.digits: list[tuple[int, tuple[tuple[bool, str], ...]]] = []
+        self.spans: list[tuple[int, EarlyTest]] = []
 
     def build(self, nodes: Sequence[Node]) -> Plan:
         """The plan whose entries are those of ``nodes``, in order."""
@@ -71,6 +73,7 @@ class PlanBuilder:
         plan.texts = tuple(item for item in self.texts if item[0] in live)
         plan.numbers = tuple(item for item in self.numbers if item[0] in live)
         plan.digits = tuple(item for item in self.digits if item[0] in live)
+        plan.spans = tuple(item for item in self.spans if item[0] in live)
         return plan
 
     def _live(self, roots: set[int]) -> set[int]:
@@ -153,6 +156,7 @@ class PlanBuilder:
             slot = self.circuit.leaf()
             self.numbers.append((slot, partial(_is_among, values.numbers)))
             self.digits.append((slot, values.digits))
+            self.spans.append((slot, of_values(values.numbers)))
             return slot
         return self.circuit.any_of([self.reference(node) for of, node in values.containers if of == kind])
 

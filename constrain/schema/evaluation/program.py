@@ -49,6 +49,7 @@ class _Kept:
     members: dict[str, Spec] = field(default_factory=dict)
     items: list[Spec] = field(default_factory=list)
     num_first: int = 0
+    named: tuple[str, ...] | None = None
 
 
 class Program:
@@ -102,6 +103,10 @@ class Program:
         """What applies to the names in an object with ``plan``."""
         return self._of(plan).names
 
+    def named(self, plan: Plan) -> tuple[str, ...] | None:
+        """The names, sorted, that an object with ``plan`` tells apart from others; None where patterns do."""
+        return self._of(plan).named
+
     def _of(self, plan: Plan) -> _Kept:
         kept = self._kept.get(id(plan))
         if kept is None or kept.plan is not plan:
@@ -109,6 +114,7 @@ class Program:
             first = [len(item.node.first_items) for item in plan.children]
             first += [source.num_items for item in plan.unevaluated for source in item.sources]
             kept.num_first = max(first, default=0)
+            kept.named = _named(plan)
             kept.items = [_item(plan, index) for index in range(kept.num_first + 1)]
             if len(self._kept) < _MAX_PLANS:
                 self._kept[id(plan)] = kept
@@ -150,6 +156,15 @@ def _spec(
         waiting.setdefault(node, []).append(waiter)
     waiters = tuple(tuple(found) for found in waiting.values())
     return Spec(tuple(waiting), waiters, tuple(doomed or ()), tuple(clauses or ()), tuple(late or ()))
+
+
+def _named(plan: Plan) -> tuple[str, ...] | None:
+    sources = [source for item in plan.unevaluated for source in item.sources]
+    if any(item.node.pattern_properties for item in plan.children) or any(source.patterns for source in sources):
+        return None
+    names = {name for item in plan.children for name in item.node.properties}
+    names |= {name for source in sources for name in source.names}
+    return tuple(sorted(names | plan.presence.keys()))
 
 
 def _member(plan: Plan, name: str) -> Spec:

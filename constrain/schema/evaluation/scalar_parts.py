@@ -7,6 +7,7 @@ from constrain.schema.evaluation.circuit import Reference
 from constrain.schema.evaluation.kinds import NEGATIVE
 from constrain.schema.evaluation.nodes import Node
 from constrain.schema.evaluation.plan_builder import PlanBuilder
+from constrain.schema.evaluation.spans import EarlyTest, of_bound, of_multiple
 from constrain.schema.evaluation.values import Number
 from constrain.schema.exact import is_multiple
 
@@ -39,27 +40,36 @@ def number_parts(builder: PlanBuilder, node: Node) -> list[Reference]:
     parts: list[Reference] = []
     negative = builder.kind == NEGATIVE
     if node.integers:
-        parts.append(_number_leaf(builder, _is_integer if node.integers == "value" else _is_written_as_integer))
+        by_value = node.integers == "value"
+        early = of_multiple(1) if by_value else None
+        parts.append(_number_leaf(builder, _is_integer if by_value else _is_written_as_integer, early))
     if (bound := node.minimum) is not None:
         known = (False if negative else None) if bound > 0 else (None if negative else True)
-        parts.append(_number_leaf(builder, partial(_is_at_least, bound)) if known is None else known)
+        parts.append(_bound_leaf(builder, partial(_is_at_least, bound)) if known is None else known)
     if (bound := node.maximum) is not None:
         known = (None if negative else False) if bound < 0 else (True if negative else None)
-        parts.append(_number_leaf(builder, partial(_is_at_most, bound)) if known is None else known)
+        parts.append(_bound_leaf(builder, partial(_is_at_most, bound)) if known is None else known)
     if (bound := node.exclusive_minimum) is not None:
         known = (False if negative else None) if bound >= 0 else (None if negative else True)
-        parts.append(_number_leaf(builder, partial(_is_above, bound)) if known is None else known)
+        parts.append(_bound_leaf(builder, partial(_is_above, bound)) if known is None else known)
     if (bound := node.exclusive_maximum) is not None:
         known = (None if negative else False) if bound <= 0 else (True if negative else None)
-        parts.append(_number_leaf(builder, partial(_is_below, bound)) if known is None else known)
+        parts.append(_bound_leaf(builder, partial(_is_below, bound)) if known is None else known)
     if node.multiple_of is not None:
-        parts.append(_number_leaf(builder, partial(_is_multiple_of, node.multiple_of)))
+        test = partial(_is_multiple_of, node.multiple_of)
+        parts.append(_number_leaf(builder, test, of_multiple(node.multiple_of)))
     return parts
 
 
-def _number_leaf(builder: PlanBuilder, test: Callable[[Number, bytes], bool]) -> int:
+def _bound_leaf(builder: PlanBuilder, test: Callable[[Number, bytes], bool]) -> int:
+    return _number_leaf(builder, test, of_bound(test))
+
+
+def _number_leaf(builder: PlanBuilder, test: Callable[[Number, bytes], bool], early: EarlyTest | None) -> int:
     slot = builder.circuit.leaf()
     builder.numbers.append((slot, test))
+    if early is not None:
+        builder.spans.append((slot, early))
     return slot
 
 

@@ -6,7 +6,7 @@ from codecs import utf_8_decode
 from enum import IntEnum
 from typing import Any
 
-from constrain.schema.evaluation.characters import Ranges, escape_ranges, read_escape, utf8_ranges
+from constrain.schema.evaluation.characters import ANY_CHARACTER, Ranges, escape_ranges, read_escape, utf8_ranges
 from constrain.schema.evaluation.kinds import (
     ARRAY,
     FALSE,
@@ -55,10 +55,11 @@ class Scanner(ABC):
     """Splits a growing text; the methods below are told what it holds. False from any of them ends the text.
 
     ``partial`` holds the bytes of what is not whole yet: a character of UTF-8, an escape, a number; of a literal it is
-    the rest that must follow.
+    the rest that must follow. ``escapes``: the characters that may be written with a backslash.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, escapes: Ranges = ANY_CHARACTER) -> None:
+        self.escapes = escapes
         self.mode: int = _VALUE
         self.partial = b""
         self.offset = 0
@@ -162,7 +163,7 @@ class Scanner(ABC):
             if byte != 0x5C:
                 return -1
             self.partial = b"\\"
-            if at == end and not self.character_begins(escape_ranges(b"\\")):
+            if at == end and not self.character_begins(escape_ranges(b"\\", self.escapes)):
                 return -1
         return at
 
@@ -173,12 +174,15 @@ class Scanner(ABC):
             read = read_escape(partial)
             if read is True:
                 continue
-            if read is False:
+            if read is False or not self._may_escape(read):
                 return -1
             self.partial = b""
             return stop + 1 if self.text_goes_on(read) else -1
         self.partial = partial
-        return len(data) if self.character_begins(escape_ranges(partial)) else -1
+        return len(data) if self.character_begins(escape_ranges(partial, self.escapes)) else -1
+
+    def _may_escape(self, character: str) -> bool:
+        return self.escapes is ANY_CHARACTER or any(low <= ord(character) <= high for low, high in self.escapes)
 
     def _scan_number(self, data: bytes, at: int) -> int:
         stop = _NUMBER_BYTES.match(data, at).end()  # type: ignore[union-attr]

@@ -8,7 +8,7 @@ import pytest
 
 from constrain.errors import InvalidSchemaError, LimitExceededError, UnsupportedGrammarError
 from constrain.schema import DRAFT_4, DRAFT_2019_09
-from constrain.schema.evaluation import Evaluator, Verdict, compile_program
+from constrain.schema.evaluation import CONTROL_ESCAPES, SHORT_ESCAPES, Evaluator, Verdict, compile_program
 from constrain.schema.limits import SchemaLimits
 
 CLOSED = {"properties": {"name": {}, "note": {}}, "additionalProperties": False}
@@ -289,3 +289,33 @@ def test_a_branch_that_fails_twice_at_once_evaluates_nothing():
     branch = {"properties": {"a": null}, "patternProperties": {"^a": null}}
     evaluator = Evaluator(compile_program({"anyOf": [branch, True], "unevaluatedProperties": False}))
     assert evaluator.feed(b'{"a":') and not evaluator.feed(b"1")
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "last"),
+    [
+        ({"propertyNames": {"maxLength": 1}, "maxProperties": 1, "required": ["a"]}, '{"b":{', "}"),
+        (
+            {"properties": {"a": True, "b": True}, "additionalProperties": False, "minProperties": 3},
+            '{"a":1,"b":"',
+            '"',
+        ),
+        ({"items": {"type": "boolean"}, "maxItems": 2, "contains": {"const": True}}, "[false,fals", "e"),
+        ({"prefixItems": [{"type": "boolean"}, {"type": "boolean"}], "uniqueItems": True}, "[true,", "t"),
+    ],
+)
+def test_a_value_after_which_neither_a_comma_nor_the_end_can_stand_is_refused(schema, text, last):
+    evaluator = Evaluator(compile_program({**schema, "type": ["object", "array"]}))
+    assert evaluator.feed(text.encode()) and not evaluator.feed(last.encode())
+
+
+def test_no_escape_is_counted_on_that_nobody_writes():
+    program = compile_program({"pattern": "^A/?$"})
+    for text in (b'"\\', b'"A\\'):
+        assert Evaluator(program).feed(text)
+        assert not Evaluator(program, SHORT_ESCAPES).feed(text) and not Evaluator(program, CONTROL_ESCAPES).feed(text)
+    anything = compile_program({"pattern": ".|\\n"})
+    assert Evaluator(anything, CONTROL_ESCAPES).feed(b'"\\u0001') and not Evaluator(anything, SHORT_ESCAPES).feed(
+        b'"\\u0001'
+    )
+    assert not Evaluator(anything, SHORT_ESCAPES).feed(b'"\\/')
