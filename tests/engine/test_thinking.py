@@ -73,9 +73,10 @@ def test_the_stop_string_that_counts_ends_the_text() -> None:
     assert "".join(event.text for event in events) == "c END d "
 
 
-def test_a_stop_string_that_begins_in_the_marker_is_no_text() -> None:
-    result = run("ab</think>cd", spelled_vocabulary(), stop=("k>c",))
-    assert (result.reasoning, result.text, result.stop_reason) == ("ab", "", "k>c")
+def test_a_stop_string_counts_neither_in_thinking_nor_in_its_marker() -> None:
+    for stop in ("k>c", "ab", "</"):
+        result = run("ab</think>cd", spelled_vocabulary(), stop=(stop,))
+        assert (result.reasoning, result.text, result.stop_reason) == ("ab", "cd", None)
 
 
 @pytest.mark.parametrize("length", range(1, 12))
