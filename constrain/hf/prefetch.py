@@ -1,6 +1,5 @@
 """Filling the next masks beside the next forward pass of transformers' ``generate``."""
 
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,10 +9,6 @@ from transformers import StoppingCriteria
 
 from constrain.grammar import RowState
 from constrain.hf.aligned_rows import Ids, on_host
-
-_HANDING_OVER = 150e-6
-"""Seconds that handing masks to another thread and back takes; those that take less are filled at once. On CUDA none
-is: there the host has the next forward pass to launch."""
 
 
 class _Masker(Protocol):
@@ -41,36 +36,18 @@ class MaskPrefetch(StoppingCriteria):  # type: ignore[misc]  # transformers is n
         self._thread: ThreadPoolExecutor | None = None
         self._started: _Started | None = None
         self._go_on = torch.zeros(0, dtype=torch.bool)
-        self._seconds = float("inf")  # that the last masks took
 
     def __call__(self, input_ids: torch.Tensor, scores: object, **kwargs: object) -> torch.Tensor:
         """Start the masks for what was just drawn; False for every row."""
         self.drain()
         ids = on_host(input_ids)
-        states = self._here(ids) if not input_ids.is_cuda and self._seconds < _HANDING_OVER else self._beside(ids)
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="constrain-mask")
+        states = self._thread.submit(self._masker.advance_early, ids)
         self._started = _Started(input_ids, _version(input_ids), ids, states)
         if self._go_on.shape[0] != input_ids.shape[0] or self._go_on.device != input_ids.device:
             self._go_on = torch.zeros(input_ids.shape[0], dtype=torch.bool, device=input_ids.device)
         return self._go_on
-
-    def _beside(self, ids: Ids) -> Future[list[RowState] | None]:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, thread_name_prefix="constrain-mask")
-        return self._thread.submit(self._advance, ids)
-
-    def _here(self, ids: Ids) -> Future[list[RowState] | None]:
-        done: Future[list[RowState] | None] = Future()
-        try:
-            done.set_result(self._advance(ids))
-        except Exception as exc:
-            done.set_exception(exc)
-        return done
-
-    def _advance(self, ids: Ids) -> list[RowState] | None:
-        started = time.perf_counter()
-        states = self._masker.advance_early(ids)
-        self._seconds = time.perf_counter() - started
-        return states
 
     def take(self, input_ids: torch.Tensor) -> tuple[Ids, list[RowState] | None] | None:
         """The ids of ``input_ids`` and the states of the masks that stand ready for them; None where none was started.
