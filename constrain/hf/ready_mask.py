@@ -10,8 +10,8 @@ from constrain.vocabulary import Vocabulary
 class ReadyMask:
     """Mask memory of one processor: fill ``next_buffer()``, then ``apply`` it to the scores of as many rows.
 
-    On CUDA, ``make_ready`` between the two does all that can be done before there are scores, on a stream of its own:
-    what is left is one launch of torch, which the host does in half the time of a Triton launch.
+    ``make_ready`` between the two does all that can be done before there are scores. On CUDA, that is on a stream of
+    its own, and what is left is one launch of torch, which the host does in half the time of a Triton launch.
     """
 
     def __init__(self, max_rows: int, vocabulary: Vocabulary, device: torch.device) -> None:
@@ -20,6 +20,7 @@ class ReadyMask:
         self._bitmask = TokenBitmask(max_rows, vocabulary, device)
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._forbidden: torch.Tensor | None = None  # [max_rows, 32 W] bool, on CUDA
+        self._allowed: torch.Tensor | None = None  # [R, 32 W] bool, on the CPU
         self._is_ready = False
 
     def next_buffer(self) -> torch.Tensor:
@@ -31,6 +32,9 @@ class ReadyMask:
         """Bring the filled buffer to the device. For any thread, once the work that read the last mask is done, as it
         is where tokens drawn behind it have been copied to the host."""
         if self._stream is None:
+            words = self._bitmask.upload(num_rows)
+            self._allowed = allowed_tokens(words, 32 * words.shape[1])
+            self._is_ready = True
             return
         with torch.cuda.stream(self._stream):
             words = self._bitmask.upload(num_rows)
@@ -45,4 +49,6 @@ class ReadyMask:
         """``scores`` [R, V] with the forbidden tokens at -inf, as a new tensor."""
         if self._is_ready and self._forbidden is not None:
             return scores.masked_fill(self._forbidden[: scores.shape[0], : scores.shape[1]], float("-inf"))
+        if self._is_ready and self._allowed is not None:
+            return torch.where(self._allowed[:, : scores.shape[1]], scores, float("-inf"))
         return apply_bitmask(scores, self._bitmask.upload(len(scores)))
