@@ -116,7 +116,7 @@ def as_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
     """The backend of that name; ``VocabularyError`` for one of another vocabulary."""
     if isinstance(backend, Backend):
         if backend.vocabulary is not vocabulary and backend.vocabulary.fingerprint != vocabulary.fingerprint:
-            raise VocabularyError(f"backend {backend.name!r} was made for another vocabulary than the engine's")
+            raise VocabularyError(f"backend {backend.name!r} was made for another vocabulary than this one")
         return backend
     from constrain.backends import make_backend
 

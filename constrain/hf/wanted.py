@@ -7,6 +7,7 @@ from typing import Any
 
 from constrain.backend import Backend
 from constrain.compiler import GrammarCompiler
+from constrain.engine.door import as_backend
 from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import CompiledGrammar
 from constrain.reasoning.compiled import CompiledReasoning, compile_reasoning
@@ -58,7 +59,7 @@ class WantedList:
                 self._waiting.append((None, constraint.decode))
                 continue
             if compiler is None:
-                compiler = self._own_compiler = GrammarCompiler(_as_backend(backend, self.vocabulary))
+                compiler = self._own_compiler = GrammarCompiler(as_backend(backend, self.vocabulary))
             self._waiting.append((compiler.submit(constraint.grammar_spec), constraint.decode))
 
     def wait(self) -> list[Wanted]:
@@ -97,13 +98,3 @@ def _vocabulary(asked: Sequence[Any], vocabulary: Vocabulary | None, compiler: G
         if other is not vocabulary and other.fingerprint != vocabulary.fingerprint:
             raise VocabularyError("a compiled grammar or the compiler is for another vocabulary than this one")
     return vocabulary
-
-
-def _as_backend(backend: str | Backend, vocabulary: Vocabulary) -> Backend:
-    if isinstance(backend, Backend):
-        if backend.vocabulary is not vocabulary and backend.vocabulary.fingerprint != vocabulary.fingerprint:
-            raise VocabularyError(f"backend {backend.name!r} was made for another vocabulary than this one")
-        return backend
-    from constrain.backends import make_backend
-
-    return make_backend(backend, vocabulary)
