@@ -114,10 +114,13 @@ class Stepper:
     def _prompt_logprobs(
         self, plan: StepPlan, logits: torch.Tensor, source_errors: Mapping[int, SourceError]
     ) -> dict[int, list[TokenLogprobs]]:
+        wanting = [index for index, sequence in enumerate(plan.batch) if sequence.wants_prompt_logprobs]
+        starts = plan.row_starts() if wanting else []  # no step but a request's first has any
         found: dict[int, list[TokenLogprobs]] = {}
-        for index, (start, sequence) in enumerate(zip(plan.row_starts(), plan.batch, strict=True)):
-            if sequence.wants_prompt_logprobs and index not in source_errors:
-                rows = logits[start - plan.num_prompt_rows(index) : start]
+        for index in wanting:
+            if index not in source_errors:
+                sequence = plan.batch[index]
+                rows = logits[starts[index] - plan.num_prompt_rows(index) : starts[index]]
                 params = sequence.request.params
                 found[index] = prompt_logprobs(rows, sequence.prompt_ids, params, self._vocabulary.size)
         return found
