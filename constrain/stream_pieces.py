@@ -1,11 +1,12 @@
 """From tokens to the events of a stream."""
 
-import codecs
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from constrain.grammar_spec import GrammarSpec
+from constrain.output_reader import OutputReader
+from constrain.reasoning.compiled import CompiledReasoning, compile_reasoning
 from constrain.request import Request
 from constrain.result import GenerationResult, NewTokens
 from constrain.vocabulary import Vocabulary
@@ -43,18 +44,12 @@ class StreamEvent:
     result: GenerationResult | None = None
 
 
-class _Reader(Protocol):
-    """Reads the text, and the thinking before it, out of tokens as they come."""
-
-    def feed(self, token_ids: Sequence[int]) -> tuple[str, str]: ...
-
-
 class StreamPieces:
     """Makes events of what an engine hands out for one request."""
 
     def __init__(self, request: Request, vocabulary: Vocabulary) -> None:
-        self._make_reader = _reader_of(request, vocabulary)
-        self._reader = self._make_reader()
+        self._reader = _reader_of(request, vocabulary)
+        self._text_reader = self._reader.text_reader()
         self._stops = request.params.stop
         self._ids: list[int] = []
         self._read = _Texts()  # what the tokens say
@@ -85,14 +80,14 @@ class StreamPieces:
         return event
 
     def _feed(self, token_ids: Sequence[int]) -> None:
-        reasoning, text = self._reader.feed(token_ids)
+        piece = self._text_reader.feed(token_ids)
         self._ids += token_ids
-        self._read = _Texts(self._read.text + text, self._read.reasoning + reasoning)
+        self._read = _Texts(self._read.text + piece.text, self._read.reasoning + piece.reasoning)
 
     def _go_back(self, num_tokens: int) -> None:
         self._num_valid_ids = min(self._num_valid_ids, num_tokens)
         kept = self._ids[:num_tokens]
-        self._reader, self._ids, self._read = self._make_reader(), [], _Texts()
+        self._text_reader, self._ids, self._read = self._reader.text_reader(), [], _Texts()
         self._feed(kept)
 
     def _event(self, now: "_Texts", result: GenerationResult | None) -> StreamEvent | None:
@@ -144,34 +139,13 @@ class _Texts:
     reasoning: str = ""
 
 
-class _PlainReader:
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self._vocabulary = vocabulary
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-
-    def feed(self, token_ids: Sequence[int]) -> tuple[str, str]:
-        return "", self._decoder.decode(self._vocabulary.decode(token_ids))
-
-
-class _ReasoningReader:
-    def __init__(self, splitter: Any) -> None:
-        self._splitter = splitter
-
-    def feed(self, token_ids: Sequence[int]) -> tuple[str, str]:
-        piece = self._splitter.feed(token_ids)
-        return piece.reasoning, piece.text
-
-
-def _reader_of(request: Request, vocabulary: Vocabulary) -> Callable[[], _Reader]:
-    from constrain.reasoning import CompiledReasoning, compile_reasoning
-
+def _reader_of(request: Request, vocabulary: Vocabulary) -> OutputReader:
+    """Knows of the constraint what a text needs: whether there is thinking. It may still be compiling."""
     if isinstance(request.constraint, CompiledReasoning):
-        thinking = request.constraint
-        return lambda: _ReasoningReader(thinking.splitter())
+        return OutputReader(vocabulary, request.constraint)
     if request.reasoning is None or request.reasoning.in_reasoning:
-        return lambda: _PlainReader(vocabulary)
-    compiled = compile_reasoning(None, vocabulary, request.reasoning, request.prompt_ids)
-    return lambda: _ReasoningReader(compiled.splitter())
+        return OutputReader(vocabulary)
+    return OutputReader(vocabulary, compile_reasoning(None, vocabulary, request.reasoning, request.prompt_ids))
 
 
 def _num_common(left: Sequence[object], right: Sequence[object]) -> int:

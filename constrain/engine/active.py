@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from constrain.engine.stop_strings import StopStrings
 from constrain.errors import BackendError, ConstrainError
 from constrain.grammar import CompiledGrammar, Grammar
-from constrain.grammar_spec import GrammarSpec
-from constrain.reasoning.compiled import CompiledReasoning
-from constrain.reasoning.splitter import Splitter
+from constrain.output_reader import OutputReader, TextReader
 from constrain.request import Request
 from constrain.result import Timings
 from constrain.sampling.logprobs import TokenLogprobs
@@ -27,15 +25,14 @@ class ActiveRequest:
     prompt_ids: list[int]
     restrictions: Restrictions
     compiling: Future[CompiledGrammar] | None
+    reader: OutputReader
     output_ids: list[int] = field(default_factory=list)  # the one list for as long as it lives: the sampler reads it
     slot: int = -1
-    thinking: CompiledReasoning | None = None
     grammar: Grammar | None = None
     backend: str | None = None
     backend_reason: str | None = None
-    enforced: GrammarSpec | None = None  # where keywords were ignored: what is left
     stop_strings: StopStrings | None = None
-    splitter: Splitter | None = None  # tells where the text begins in which stop strings count
+    text_reader: TextReader | None = None  # of the text in which stop strings count
     stop_reason: int | str | None = None  # what ended it, where no stop token of the vocabulary did
     stopped_at: int | None = None  # bytes of text before the stop string
     timings: Timings = field(default_factory=Timings)

@@ -4,11 +4,12 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from dataclasses import replace
 
 from constrain.engine.active import ActiveRequest
 from constrain.errors import ClosedError
 from constrain.grammar import CompiledGrammar
-from constrain.reasoning.compiled import CompiledReasoning, compile_reasoning
+from constrain.reasoning.compiled import compile_reasoning
 from constrain.vocabulary import Vocabulary
 
 
@@ -26,14 +27,13 @@ def start_grammar(sequence: ActiveRequest, vocabulary: Vocabulary) -> None:
     if compiled is not None:
         sequence.backend = compiled.backend_name
         sequence.backend_reason = compiled.backend_reason
-        if compiled.enforced_spec != compiled.grammar_spec:
-            sequence.enforced = compiled.enforced_spec
     if sequence.request.reasoning is not None:
         compiled = compile_reasoning(compiled, vocabulary, sequence.request.reasoning, sequence.prompt_ids)
-    if isinstance(compiled, CompiledReasoning):
-        sequence.thinking, sequence.splitter = compiled, compiled.splitter()
     if compiled is not None:
+        sequence.reader = replace(sequence.reader, compiled=compiled)
         sequence.grammar = compiled.start()
+    if sequence.stop_strings is not None:
+        sequence.text_reader = sequence.reader.text_reader()
 
 
 def _compiled(compiling: Future[CompiledGrammar]) -> CompiledGrammar:

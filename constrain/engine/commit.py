@@ -86,16 +86,10 @@ class Committer:
         if sequence.stop_strings is None:
             return False
         counts = num_output >= sequence.request.params.min_tokens
-        found = sequence.stop_strings.feed(self._content(sequence, [token_id]), counts=counts)
+        found = sequence.stop_strings.feed(_text_of(sequence, [token_id]), counts=counts)
         if found is not None:
             sequence.stop_reason, sequence.stopped_at = found
         return found is not None
-
-    def _content(self, sequence: ActiveRequest, token_ids: Sequence[int]) -> bytes:
-        """What the next tokens add to the text in which stop strings count: all, or what comes behind thinking."""
-        if sequence.splitter is None:
-            return self._vocabulary.decode(token_ids)
-        return sequence.splitter.feed(token_ids).text.encode()
 
     def _note(self, sequence: ActiveRequest, outcome: Outcome, step: Step) -> None:
         """Keep what the result says of each token."""
@@ -125,7 +119,8 @@ class Committer:
                 ending.reason, ending.error = "error", as_backend_error(exc, sequence.backend)
                 return False
         if sequence.stop_strings is not None:
-            self._rewind_stop_strings(sequence, place)
+            sequence.text_reader = sequence.reader.text_reader()
+            sequence.stop_strings.cut(len(_text_of(sequence, sequence.output_ids[:place])))
         del sequence.output_ids[place:], sequence.logprobs[place:]
         self._sampler.rewind(sequence.slot, removed)
         sequence.bans = {index: banned for index, banned in sequence.bans.items() if index <= place}
@@ -134,13 +129,13 @@ class Committer:
         sequence.num_backtracks += 1
         return True
 
-    def _rewind_stop_strings(self, sequence: ActiveRequest, place: int) -> None:
-        if sequence.thinking is not None:
-            sequence.splitter = sequence.thinking.splitter()
-        assert sequence.stop_strings is not None
-        sequence.stop_strings.cut(len(self._content(sequence, sequence.output_ids[:place])))
-
     def _keep_furthest(self, sequence: ActiveRequest, ending: Ending) -> None:
         assert ending.error is not None
         if sequence.furthest is None or len(sequence.furthest.output_ids) < sequence.num_output:
             sequence.furthest = DeadEnd(tuple(sequence.output_ids), tuple(sequence.logprobs), ending.error)
+
+
+def _text_of(sequence: ActiveRequest, token_ids: Sequence[int]) -> bytes:
+    """What the next tokens add to the text in which stop strings count."""
+    assert sequence.text_reader is not None
+    return sequence.text_reader.feed(token_ids).text.encode()

@@ -1,35 +1,32 @@
 """From a request that has ended to its result."""
 
 import time
-from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from constrain.engine.active import ActiveRequest
 from constrain.errors import ConstrainError, InvalidValueError
-from constrain.grammar import CompiledGrammar
-from constrain.request import Request
+from constrain.output_reader import OutputParts
 from constrain.result import FinishReason, GenerationResult
-from constrain.vocabulary import Vocabulary
 
 
-def make_result(
-    sequence: ActiveRequest, vocabulary: Vocabulary, reason: FinishReason, error: ConstrainError | None
-) -> GenerationResult:
+def make_result(sequence: ActiveRequest, reason: FinishReason, error: ConstrainError | None) -> GenerationResult:
     """The result of ``sequence``: decoded and validated where it stopped by itself."""
-    reasoning, text, content_start = _parts(sequence, vocabulary)
+    parts = _parts(sequence)
     value: object = None
     if reason == "stop":
-        content_ids = sequence.output_ids[content_start or 0 :]
-        value, error = decoded(_decoder(sequence), text, content_ids, vocabulary)
-        reason = "stop" if error is None else "error"
+        try:
+            value = sequence.reader.value(parts.text, sequence.output_ids[parts.content_start or 0 :])
+        except InvalidValueError as exc:
+            reason, error = "error", exc
     sequence.timings.total_s = time.perf_counter() - sequence.added_at
     params = sequence.request.params
     return GenerationResult(
         request_id=sequence.request_id,
         finish_reason=reason,
         value=value,
-        text=text,
-        reasoning=reasoning,
-        content_start=content_start,
+        text=parts.text,
+        reasoning=parts.reasoning,
+        content_start=parts.content_start,
         token_ids=tuple(sequence.output_ids),
         num_prompt_tokens=len(sequence.prompt_ids),
         error=error,
@@ -46,49 +43,10 @@ def make_result(
     )
 
 
-def _parts(sequence: ActiveRequest, vocabulary: Vocabulary) -> tuple[str | None, str, int | None]:
-    """Thinking, text, and where among the tokens the text begins; without the stop string or the token of
-    ``stop_token_ids`` that ended the output."""
+def _parts(sequence: ActiveRequest) -> OutputParts:
+    """The output without the stop string or the token of ``stop_token_ids`` that ended it."""
     ids = sequence.output_ids[:-1] if isinstance(sequence.stop_reason, int) else sequence.output_ids
-    if sequence.thinking is None:
-        return None, _text(vocabulary.decode(ids), sequence), 0
-    split = sequence.thinking.split(ids)
-    return split.reasoning, _text(split.text.encode(), sequence), split.end_index
-
-
-def _text(written: bytes, sequence: ActiveRequest) -> str:
-    return written[: sequence.stopped_at].decode("utf-8", errors="replace")
-
-
-def decoded(
-    decode: Callable[[str], object], text: str, token_ids: Sequence[int], vocabulary: Vocabulary
-) -> tuple[object, ConstrainError | None]:
-    """The value of a complete output, or why it has none. ``token_ids`` are those of ``text``, for decoders that need
-    them: special tokens are no part of a text."""
-    decode_tokens = getattr(decode, "decode_tokens", None)  # of constrain.schema.Constraint
-    try:
-        return (decode(text) if decode_tokens is None else decode_tokens(token_ids, vocabulary)), None
-    except InvalidValueError as exc:
-        return None, exc
-    except Exception as exc:
-        error = InvalidValueError(f"decoding the output raised {type(exc).__name__}: {exc}")
-        error.__cause__ = exc
-        return None, error
-
-
-def _decoder(sequence: ActiveRequest) -> Callable[[str], object]:
-    decode = _asked_decoder(sequence.request)
-    enforcing = getattr(decode, "enforcing", None)  # of constrain.schema.decoders.SpecDecoder
-    return decode if enforcing is None or sequence.enforced is None else enforcing(sequence.enforced)
-
-
-def _asked_decoder(request: Request) -> Callable[[str], object]:
-    if request.decode is not None:
-        return request.decode
-    if request.constraint is None:
-        return str
-    from constrain.schema import as_constraint
-
-    constraint = request.constraint
-    grammar_spec = constraint.grammar_spec if isinstance(constraint, CompiledGrammar) else constraint
-    return as_constraint(grammar_spec).decode
+    parts = sequence.reader.parts(ids)
+    if sequence.stopped_at is None:
+        return parts
+    return replace(parts, text=parts.text.encode()[: sequence.stopped_at].decode())

@@ -29,6 +29,7 @@ from constrain.engine.step import Step, Stepper
 from constrain.engine.stop_strings import StopStrings
 from constrain.engine.verification import Verifier
 from constrain.errors import ClosedError, ConstrainError
+from constrain.output_reader import OutputReader
 from constrain.request import Request
 from constrain.result import FinishReason, GenerationResult, NewTokens
 from constrain.sampling.loading import load_processors
@@ -124,6 +125,7 @@ class Engine:
             params, stop_token_ids=self.vocabulary.stop_token_ids, tokenize=self.vocabulary.encode
         )
         prompt_ids = checked_prompt(request.prompt_ids, self.vocabulary.logits_width, self.source.max_length)
+        decode = str if request.decode is None and request.constraint is None else request.decode
         compiling = start_compiling(request.constraint, self.compiler, self.vocabulary)
         sequence = ActiveRequest(
             request_id=self._next_id,
@@ -133,6 +135,7 @@ class Engine:
             prompt_ids=prompt_ids,
             restrictions=restrictions,
             compiling=compiling,
+            reader=OutputReader(self.vocabulary, decode=decode),
             stop_strings=StopStrings(params.stop) if params.stop else None,
         )
         self._next_id += 1
@@ -270,7 +273,7 @@ class Engine:
             self._waiting.remove(sequence)
             if sequence.compiling is not None:
                 sequence.compiling.cancel()
-        self._finished.append(make_result(sequence, self.vocabulary, reason, error))
+        self._finished.append(make_result(sequence, reason, error))
 
     def _release(self, sequence: ActiveRequest) -> None:
         try:

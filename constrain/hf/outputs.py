@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-from constrain.engine.ending import decoded
-from constrain.errors import BackendError, ConstrainError, DeadEndError, InvalidInputError
+from constrain.errors import BackendError, ConstrainError, DeadEndError, InvalidInputError, InvalidValueError
 from constrain.hf.aligned_rows import Ids
 from constrain.hf.wanted import Wanted
-from constrain.reasoning.compiled import CompiledReasoning
 from constrain.result import FinishReason, GenerationResult
 from constrain.vocabulary import Vocabulary
 
@@ -39,34 +37,29 @@ def _result(
     index: int, output_ids: list[int], prompt_length: int, wanted: Wanted, vocabulary: Vocabulary
 ) -> GenerationResult:
     token_ids, is_complete = _without_padding(output_ids, vocabulary)
-    reasoning, text, content_start = _parts(token_ids, wanted, vocabulary)
+    parts = wanted.reader.parts(token_ids)
     reason: FinishReason = "stop" if is_complete else "length"
-    value, error = None, _left_at(token_ids, wanted, vocabulary)
+    value: object = None
+    error = _left_at(token_ids, wanted, vocabulary)
     if error is not None:
         reason = "dead_end" if isinstance(error, DeadEndError) else "error"
     elif is_complete:
-        value, error = decoded(wanted.decode, text, token_ids[content_start or 0 :], vocabulary)
-        reason = reason if error is None else "error"
+        try:
+            value = wanted.reader.value(parts.text, token_ids[parts.content_start or 0 :])
+        except InvalidValueError as exc:
+            reason, error = "error", exc
     return GenerationResult(
         request_id=index,
         finish_reason=reason,
         value=value,
-        text=text,
-        reasoning=reasoning,
-        content_start=content_start,
+        text=parts.text,
+        reasoning=parts.reasoning,
+        content_start=parts.content_start,
         token_ids=tuple(token_ids),
         num_prompt_tokens=prompt_length,
         error=error,
         backend=None if wanted.compiled is None else wanted.compiled.backend_name,
     )
-
-
-def _parts(token_ids: list[int], wanted: Wanted, vocabulary: Vocabulary) -> tuple[str | None, str, int | None]:
-    """Thinking, text, and where among the tokens the text begins."""
-    if isinstance(wanted.compiled, CompiledReasoning):
-        split = wanted.compiled.split(token_ids)
-        return split.reasoning, split.text, split.end_index
-    return None, vocabulary.decode(token_ids).decode("utf-8", errors="replace"), 0
 
 
 def _without_padding(output_ids: list[int], vocabulary: Vocabulary) -> tuple[list[int], bool]:

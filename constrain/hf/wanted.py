@@ -10,24 +10,32 @@ from constrain.compiler import GrammarCompiler
 from constrain.engine.door import as_backend
 from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import CompiledGrammar
+from constrain.output_reader import OutputReader
 from constrain.reasoning.compiled import CompiledReasoning, compile_reasoning
 from constrain.reasoning.options import Reasoning
 from constrain.vocabulary import Vocabulary
 
+_Compiling = Future[CompiledGrammar] | CompiledGrammar | None
+
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The constraint of one prompt. ``compiled`` is None for free text; ``decode`` reads and validates a text."""
+    """The constraint of one prompt, and who reads its outputs."""
 
-    compiled: CompiledGrammar | None
-    decode: Callable[[str], Any]
+    reader: OutputReader
     reasoning: Reasoning | None = None
+
+    @property
+    def compiled(self) -> CompiledGrammar | None:
+        """None for free text."""
+        return self.reader.compiled
 
     def behind(self, prompt_ids: Sequence[int], vocabulary: Vocabulary) -> "Wanted":
         """The same behind one prompt, which says whether thinking is open there."""
         if self.reasoning is None:
             return self
-        return replace(self, compiled=compile_reasoning(self.compiled, vocabulary, self.reasoning, prompt_ids))
+        compiled = compile_reasoning(self.compiled, vocabulary, self.reasoning, prompt_ids)
+        return replace(self, reader=replace(self.reader, compiled=compiled))
 
 
 class WantedList:
@@ -45,14 +53,14 @@ class WantedList:
 
         self.vocabulary = _vocabulary(asked, vocabulary, compiler)
         self._own_compiler: GrammarCompiler | None = None
-        self._waiting: list[tuple[Future[CompiledGrammar] | CompiledGrammar | None, Callable[[str], Any]]] = []
+        self._waiting: list[tuple[_Compiling, Callable[[str], Any] | None]] = []
         self._done: list[Wanted] | None = None
         self._reasoning = [reasoning_before(each, reasoning) for each in asked]
         if reasoning is not None and any(isinstance(each, CompiledReasoning) for each in asked):
             raise InvalidInputError("a constraint thinks already (compile_reasoning made it): leave reasoning= out")
         for each in asked:
             if isinstance(each, CompiledGrammar):
-                self._waiting.append((each, as_constraint(each.grammar_spec).decode))
+                self._waiting.append((each, None))
                 continue
             constraint = as_constraint(each)
             if constraint.grammar_spec is None:
@@ -66,7 +74,7 @@ class WantedList:
         """The compiled constraints. Raises what compiling raised, at every call."""
         if self._done is None:
             self._done = [
-                Wanted(each.result() if isinstance(each, Future) else each, decode, reasoning)
+                Wanted(OutputReader(self.vocabulary, _compiled(each), decode), reasoning)
                 for (each, decode), reasoning in zip(self._waiting, self._reasoning, strict=True)
             ]
             if self._own_compiler is not None:
@@ -75,6 +83,10 @@ class WantedList:
 
     def __len__(self) -> int:
         return len(self._waiting)
+
+
+def _compiled(each: _Compiling) -> CompiledGrammar | None:
+    return each.result() if isinstance(each, Future) else each
 
 
 def reasoning_before(wanted: Any, reasoning: Reasoning | None) -> Reasoning | None:

@@ -18,10 +18,11 @@ from constrain import (
     UnsupportedGrammarError,
     Vocabulary,
     VocabularyError,
+    json_schema,
     make_backend,
     regex,
 )
-from tests.tiny import AB, CLOSE, EOS, OPEN, PAD, SPACE, TOKENS, A, B, tiny_vocabulary
+from tests.tiny import AB, CLOSE, COLON, EOS, ONE, OPEN, PAD, QUOTE, SPACE, TOKENS, A, B, tiny_vocabulary
 
 WIDTH = 40
 VOCABULARY = tiny_vocabulary(WIDTH)
@@ -265,6 +266,16 @@ def test_sequences_of_somebody_else_are_not_read() -> None:
         masker.results(torch.tensor([[CLOSE, A]]))
     [wrong] = masker.results(torch.tensor([[OPEN, CLOSE]]))
     assert wrong.finish_reason == "error" and "token 6" in str(wrong.error)
+
+
+def test_what_is_ignored_is_not_asked_of_a_value() -> None:
+    spec = json_schema({"patternProperties": {"(?=a)": {"type": "null"}}, "type": "object"}, unsupported="ignore")
+    written = [OPEN, QUOTE, A, QUOTE, COLON, ONE, CLOSE, EOS]
+    backend = make_backend("llguidance", VOCABULARY)
+    for constraint in (spec, backend.compile(spec)):
+        masker = ConstrainedLogitsProcessor(constraint, VOCABULARY, backend=backend)
+        call(masker, [[OPEN]])
+        assert [result.unwrap() for result in masker.results(torch.tensor([[OPEN, *written]]))] == [{"a": 1}]
 
 
 def test_compiling_starts_at_once_and_is_waited_for_at_the_first_call() -> None:
