@@ -12,6 +12,7 @@ import torch
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from constrain.backend import Backend, unsupported_error
+from constrain.backends._compiled import CompiledAsAsked
 from constrain.backends._described import compile_without
 from constrain.backends._json_schema import read_schema, read_text, unwritten_forms
 from constrain.backends._llguidance_guide import escapes_of, guide_of
@@ -185,25 +186,12 @@ class _TokenBytes:
             return []  # used for forced tokens only, which we do not ask for
 
 
-class _Compiled(CompiledGrammar):
+class _Compiled(CompiledAsAsked):
     def __init__(self, grammar_spec: GrammarSpec, vocabulary: Vocabulary, pristine: Any) -> None:
-        self._grammar_spec = grammar_spec
-        self._vocabulary = vocabulary
+        super().__init__(grammar_spec, vocabulary, LLGuidanceBackend.name)
         self._pristine = pristine
         self.named_token_ids = named_token_ids(grammar_spec, vocabulary)
         self._lock = threading.Lock()
-
-    @property
-    def grammar_spec(self) -> GrammarSpec:
-        return self._grammar_spec
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self._vocabulary
-
-    @property
-    def backend_name(self) -> str:
-        return LLGuidanceBackend.name
 
     def start(self) -> "LLGuidanceGrammar":
         return LLGuidanceGrammar(self)

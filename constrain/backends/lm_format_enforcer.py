@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from constrain.backend import Backend, unsupported_error
-from constrain.backends._automaton import CompiledAutomaton
+from constrain.backends._automaton import CompiledAutomaton, TokenAutomaton
 from constrain.backends._byte_regex import byte_regex
 from constrain.backends._described import compile_without
 from constrain.backends._regular import missing_library, regular_expression
@@ -59,7 +59,7 @@ class LMFormatEnforcerBackend(Backend):
         return CompiledAutomaton(grammar_spec, self.vocabulary, self.name, automaton)
 
 
-class _Parsers:
+class _Parsers(TokenAutomaton[int]):
     """The states of one parser, by their numbers, and the walk of the trie beside them."""
 
     def __init__(self, parser: Any, root: Any, texts: list[str]) -> None:

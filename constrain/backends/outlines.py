@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from constrain.backend import Backend, unsupported_error
-from constrain.backends._automaton import CompiledAutomaton
+from constrain.backends._automaton import CompiledAutomaton, TokenAutomaton
 from constrain.backends._described import compile_without
 from constrain.backends._regular import missing_library, regular_expression
 from constrain.errors import BackendError, Unsupported
@@ -72,7 +72,7 @@ class OutlinesBackend(Backend):
 _START = -1
 
 
-class _Index:
+class _Index(TokenAutomaton[int]):
     """An index of outlines-core without its stop id, with a start of its own, where the text may be empty."""
 
     start = _START

@@ -10,6 +10,7 @@ import torch
 import xgrammar
 
 from constrain.backend import Backend
+from constrain.backends._compiled import CompiledAsAsked
 from constrain.backends._described import compile_without
 from constrain.backends._json_schema import read_schema, unwritten_forms
 from constrain.backends._stopping import StoppingGrammar
@@ -129,26 +130,13 @@ class XGrammarBackend(Backend):
         return str(_known_errors(xgrammar.Grammar.from_structural_tag, tag))
 
 
-class _Compiled(CompiledGrammar):
+class _Compiled(CompiledAsAsked):
     def __init__(
         self, grammar_spec: GrammarSpec, vocabulary: Vocabulary, compiled: Any, named_token_ids: frozenset[int]
     ) -> None:
-        self._grammar_spec = grammar_spec
-        self._vocabulary = vocabulary
+        super().__init__(grammar_spec, vocabulary, XGrammarBackend.name)
         self._compiled = compiled
         self._named_token_ids = named_token_ids
-
-    @property
-    def grammar_spec(self) -> GrammarSpec:
-        return self._grammar_spec
-
-    @property
-    def vocabulary(self) -> Vocabulary:
-        return self._vocabulary
-
-    @property
-    def backend_name(self) -> str:
-        return XGrammarBackend.name
 
     def start(self) -> "XGrammarGrammar":
         return XGrammarGrammar(self._vocabulary, xgrammar.GrammarMatcher(self._compiled), self._named_token_ids)
