@@ -83,8 +83,7 @@ MAY_IMPORT_LATE: dict[str, set[str]] = {
     "stream_pieces": {"schema"},
     "conformance": {"hf"},
     "hf": {"backends", "schema", "tools"},
-    "commands": {"backends", "hf", "schema"},
-    "cli": {"conformance", "inspect"},
+    "commands": {"backends", "conformance", "hf", "inspect", "schema"},
 }
 HOMES = {
     "xgrammar": {"backends/xgrammar.py"},

@@ -19,14 +19,24 @@ exit codes:
   2  the input cannot be used: the message names the place
 """
 
+VERDICTS = """\
+exit codes:
+  0  every keyword is enforced; the run shows no failure
+  1  check: a keyword is not enforced; conformance: a false accept, a disagreement or a crash
+  2  the input cannot be used: the message names the place
+"""
+"""The exit codes of commands that judge."""
 
-def add_command(subparsers: Any, name: str, summary: str, examples: str) -> argparse.ArgumentParser:
+
+def add_command(
+    subparsers: Any, name: str, summary: str, examples: str, exit_codes: str = EXIT_CODES
+) -> argparse.ArgumentParser:
     """A parser for the command ``name`` whose help ends with examples and exit codes."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         name,
         help=summary,
         description=f"{summary[0].upper()}{summary[1:]}.",
-        epilog=f"{examples}\n{EXIT_CODES}",
+        epilog=f"{examples}\n{exit_codes}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     return parser
@@ -90,16 +100,18 @@ def _place(arguments: argparse.Namespace, error: ConstrainError) -> str:
         return ""
     position = error.position if isinstance(error, InvalidGrammarError) else None
     if arguments.schema is not None:
-        return f"{arguments.schema}{_line_of(position, arguments.schema)}"
+        file = arguments.schema
+        return file if position is None or file == "-" else f"{file}{line_of(position, read_text(file))}"
     if arguments.regex is not None:
         return "--regex" if position is None else f"--regex, character {position}"
     return "--choice" if arguments.choice is not None else f"--pydantic {arguments.pydantic}"
 
 
-def _line_of(position: int | None, file: str) -> str:
-    if position is None or file == "-":
+def line_of(position: int | None, text: str) -> str:
+    """``:line:column`` of a place in a text, if it is known."""
+    if position is None:
         return ""
-    before = read_text(file)[:position]
+    before = text[:position]
     return f":{before.count(chr(10)) + 1}:{position - before.rfind(chr(10))}"
 
 
