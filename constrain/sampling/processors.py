@@ -1,5 +1,6 @@
 """What a logits processor is, and how one is run."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -69,7 +70,8 @@ class LogitsProcessor(ABC):
     ) -> torch.Tensor:
         """The new logits [M, V]: ``logits`` itself, changed, or another tensor.
 
-        To raise ends every request whose rows came in this call.
+        Rows of a call that raises come again, unchanged and each in a call of its own; to raise there ends the request
+        of that row alone.
         """
 
 
@@ -98,27 +100,51 @@ def run_processor_(
         return {}
     if isinstance(processor, RowProcessor):
         return _run_rows_(processor, logits, rows, wanted)
-    is_whole = len(wanted) == len(rows)
-    index = None if is_whole else torch.tensor(list(wanted), device=logits.device)
     try:
-        part = logits if index is None else logits[index]
-        result = _checked(processor.process(part, [rows[i] for i in wanted]), part)
+        _run_together_(processor, logits, rows, wanted)
+        return {}
     except Exception as exc:
-        return dict.fromkeys(wanted, _as_error(processor, exc))
+        failure = _as_error(processor, exc)
+    if len(wanted) == 1:
+        return {wanted[0]: failure}
+    errors = _run_rows_(processor, logits, rows, wanted)
+    if not errors:
+        message = f"logits processor {name_of(processor)} failed on rows together, and on none alone: {failure}"
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    return errors
+
+
+def _run_together_(
+    processor: LogitsProcessor, logits: torch.Tensor, rows: Sequence[RowView], wanted: Sequence[int]
+) -> None:
+    """Process rows in one call. Where that fails the logits are as they were, but for a single row."""
+    index = None if len(wanted) == len(rows) else torch.tensor(list(wanted), device=logits.device)
+    part = logits if index is None else logits[index]
+    before = logits.clone() if index is None and len(rows) > 1 else None
+    try:
+        result = _checked(processor.process(part, [rows[i] for i in wanted]), part)
+    except Exception:
+        if before is not None:
+            logits.copy_(before)
+        raise
     if index is not None:
         logits[index] = result
     elif result is not logits:
         logits.copy_(result)
-    return {}
 
 
 def _run_rows_(
-    processor: RowProcessor, logits: torch.Tensor, rows: Sequence[RowView], wanted: Sequence[int]
+    processor: LogitsProcessor, logits: torch.Tensor, rows: Sequence[RowView], wanted: Sequence[int]
 ) -> dict[int, ProcessorError]:
+    """Process rows in calls of their own."""
     errors: dict[int, ProcessorError] = {}
     for index in wanted:
+        row = logits[index]
         try:
-            logits[index] = _checked(processor.process_row(logits[index], rows[index]), logits[index])
+            if isinstance(processor, RowProcessor):
+                logits[index] = _checked(processor.process_row(row, rows[index]), row)
+            else:
+                logits[index] = _checked(processor.process(row[None], [rows[index]]), row[None])[0]
         except Exception as exc:
             errors[index] = _as_error(processor, exc)
     return errors

@@ -1,6 +1,7 @@
 """The fields of SamplingParams that an engine answers for: where an output ends, and what its result says."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from constrain import (
     Engine,
     GenerationResult,
     InvalidInputError,
+    ProcessorError,
     Reasoning,
     Request,
     SamplingParams,
@@ -17,6 +19,7 @@ from constrain import (
     generate,
     regex,
 )
+from constrain.sampling import LogitsProcessor, RowView
 from constrain.source import FunctionSource
 from tests.tiny import AB, CLOSE, EOS, ONE, OPEN, QUOTE, TWO, A, B, ScriptedSource, tiny_vocabulary
 
@@ -133,6 +136,31 @@ def test_a_repetition_penalty_counts_prompt_and_output() -> None:
         engine.add(Request(prompt_ids=[A], params=params))
         [result] = engine.run()
     assert result.token_ids == (B, AB, OPEN)
+
+
+class NoB(LogitsProcessor):
+    """Raises in the middle of its work where an output holds B."""
+
+    def add(self, *arguments: Any) -> bool:
+        return True
+
+    def process(self, logits: torch.Tensor, rows: Sequence[RowView]) -> torch.Tensor:
+        for values, row in zip(logits, rows, strict=True):
+            values.neg_()
+            if B in row.written_ids:
+                raise ValueError("a B")
+        return logits.neg_()
+
+
+def test_a_processor_that_raises_for_one_request_ends_no_other() -> None:
+    scripts = {A: [A, A, A, A], B: [A, B, A], ONE: [ONE, ONE, ONE]}
+    with Engine(ScriptedSource(scripts), tiny_vocabulary(), processors=[NoB()]) as engine:
+        for prompt in scripts:
+            engine.add(Request(prompt_ids=[prompt], params=SamplingParams(temperature=0.0, max_tokens=20)))
+        results = engine.run()
+    assert [result.finish_reason for result in results] == ["stop", "error", "stop"]
+    assert [result.token_ids for result in results] == [(A, A, A, A, EOS), (A, B), (ONE, ONE, ONE, EOS)]
+    assert isinstance(results[1].error, ProcessorError) and "NoB failed: ValueError: a B" in str(results[1].error)
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,30 @@ class Failing(LogitsProcessor):
         raise RuntimeError("broken")
 
 
+class FailingTogether(LogitsProcessor):
+    """Lifts 9; raises, its work half done, where the row of slot 1 or a second draft is among its rows, or `most` are.
+
+    Where `returns`, it does not raise but returns what is no logits.
+    """
+
+    def __init__(self, most: int = 100, *, returns: bool = False) -> None:
+        self.most = most
+        self.returns = returns
+
+    def add(self, *arguments: Any) -> bool:
+        return True
+
+    def process(self, logits: torch.Tensor, rows: Sequence[RowView]) -> torch.Tensor:
+        assert logits.shape[0] == len(rows)
+        logits[:, 9] += 10.0
+        if len(rows) < self.most and not any(row.slot == 1 or row.offset == 2 for row in rows):
+            return logits
+        logits.fill_(float("nan"))
+        if self.returns:
+            return logits[:, :3]
+        raise RuntimeError("broken")
+
+
 class FailingRow(RowProcessor):
     """Raises for the row of slot 1."""
 
@@ -163,6 +187,31 @@ def test_a_processor_that_fails_for_the_batch_costs_the_rows_that_use_it() -> No
     assert set(sampled.errors) == {1, 2} and sampled.tokens[0] == 11 and sampled.status[0] == 0
     assert "test_processors:Failing failed: RuntimeError: broken" in str(sampled.errors[1])
     assert isinstance(sampled.errors[1].__cause__, RuntimeError)
+
+
+@pytest.mark.parametrize("returns", [False, True])
+@pytest.mark.parametrize("beside", [False, True])
+def test_where_rows_fail_together_those_that_fail_alone_are_at_fault(beside: bool, returns: bool) -> None:
+    processor, greedy = FailingTogether(returns=returns), SamplingParams(temperature=0)
+    sampler = Sampler(SIZE, 4, processors=[processor])
+    requests = [Running(0, greedy, drafts=[9, 9]), Running(1, greedy), Running(2, greedy)]
+    if beside:  # a request that the processor does not touch, so that it is given a part of the rows
+        processor.add = lambda slot, *rest: slot != 3  # type: ignore[method-assign]
+        requests.append(Running(3, greedy))
+    start(sampler, requests)
+    sampled = drawn(sampler, requests, torch.zeros(5 + beside, SIZE))
+    assert set(sampled.errors) == {2, 3}
+    assert sampled.tokens.tolist()[:2] == [9, 9] and sampled.tokens.tolist()[4:] == [9] + [0] * beside
+    assert "test_processors:FailingTogether failed" in str(sampled.errors[3])
+
+
+def test_rows_that_fail_together_and_none_alone_are_processed_alone_with_a_warning() -> None:
+    sampler = Sampler(SIZE, 4, processors=[FailingTogether(2)])
+    requests = [Running(slot, SamplingParams(temperature=0)) for slot in (0, 2)]
+    start(sampler, requests)
+    with pytest.warns(RuntimeWarning, match="FailingTogether failed on rows together, and on none alone: .*broken"):
+        sampled = drawn(sampler, requests, torch.zeros(2, SIZE))
+    assert sampled.tokens.tolist() == [9, 9] and not sampled.errors
 
 
 def test_a_processor_of_rows_that_fails_costs_its_row() -> None:
