@@ -111,14 +111,15 @@ def stream(
         user = events.result().unwrap()
 
     The arguments, and what is raised, are those of :func:`constrain.generate`; a constraint that does not compile is
-    raised by the first event. The tokens are those that ``generate`` gives for the same seed. The model runs when the
-    next event is asked for, so the time that you take over one counts towards ``timeout_s``. Streams on several threads
-    may share a model; a function as a model must bear being called by several threads then. For many outputs at once
-    ``Engine.new_tokens`` is cheaper, since they share each forward pass.
+    raised by the first event. The tokens are those that ``generate`` gives for the same seed, but for dead ends of a
+    ``stable`` stream. The model runs when the next event is asked for, so the time that you take over one counts
+    towards ``timeout_s``. Streams on several threads may share a model; a function as a model must bear being called by
+    several threads then. For many outputs at once ``Engine.new_tokens`` is cheaper, since they share each forward pass.
 
     At a dead end the engine takes tokens back, which an event says (``retracted``). With ``stable`` nothing that was
-    handed out is ever taken back: text is held until the value that it belongs to is closed. Where a grammar knows no
-    values text is not held, and a dead end then ends a request that taking tokens back might have saved.
+    handed out is ever taken back. Where checks decide a schema, and so dead ends are to be expected, text is held until
+    the value that it belongs to is closed. Other grammars know no values, and mostly no dead ends: text is not held,
+    and a dead end that ``generate`` would go around ends the request, with a ``DeadEndError`` that says so.
     """
     read = Options.read(options)
     source, vocabulary, tokenizer = prepare(model, read.tokenizer, read.vocabulary)

@@ -13,11 +13,21 @@ def place_to_rewind_to(sequence: ActiveRequest) -> int | None:
     One token back first, then to the first token of the innermost open value of the grammar, then of the values around
     it; where a grammar knows no values, ever twice as far.
     """
+    return next((place for place in _places_left(sequence) if place >= sequence.num_fixed), None)
+
+
+def is_fixed(sequence: ActiveRequest) -> bool:
+    """Whether a place is left to try, were its tokens not handed out for good."""
+    return any(place < sequence.num_fixed for place in _places_left(sequence))
+
+
+def _places_left(sequence: ActiveRequest) -> list[int]:
     settled = 0 if sequence.grammar is None else sequence.grammar.num_settled
-    for place in _places(sequence):
-        if place >= max(sequence.num_fixed, settled) and len(sequence.bans.get(place, ())) < TRIES_AT_ONE_PLACE:
-            return place
-    return None
+    return [
+        place
+        for place in _places(sequence)
+        if place >= settled and len(sequence.bans.get(place, ())) < TRIES_AT_ONE_PLACE
+    ]
 
 
 def _places(sequence: ActiveRequest) -> list[int]:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from constrain.engine.active import ActiveRequest, DeadEnd, as_backend_error
-from constrain.engine.backtrack import place_to_rewind_to
+from constrain.engine.backtrack import is_fixed, place_to_rewind_to
 from constrain.engine.plan import StepPlan
 from constrain.engine.step import Outcome, Step
 from constrain.errors import BackendError, ConstrainError, DeadEndError
@@ -104,12 +104,15 @@ class Committer:
             return False
         sequence = ending.sequence
         self._keep_furthest(sequence, ending)
-        place = None if sequence.num_backtracks >= self._max_backtracks else place_to_rewind_to(sequence)
+        may_go_back = sequence.num_backtracks < self._max_backtracks
+        place = place_to_rewind_to(sequence) if may_go_back else None
         if place is None:
             assert sequence.furthest is not None
             sequence.output_ids[:] = sequence.furthest.output_ids
             sequence.logprobs[:] = sequence.furthest.logprobs
             ending.error = sequence.furthest.error
+            if may_go_back and is_fixed(sequence):
+                ending.error = DeadEndError(f"{ending.error}; tokens that were handed out as stable are not taken back")
             return False
         removed = sequence.output_ids[place:]
         if sequence.grammar is not None:

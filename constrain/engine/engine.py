@@ -182,7 +182,7 @@ class Engine:
 
         Its result has all tokens, so the last ones are found there. Costs nothing to those who do not call it. With
         ``stable`` those handed out are never taken back, and the tokens of a value are held until it is closed, where
-        the grammar knows its values.
+        the grammar knows its values; where it does not, a dead end may end a request that could go back otherwise.
         """
         for sequence in (*self._running, *self._waiting):
             if sequence.request_id == request_id:

@@ -5,7 +5,18 @@ from typing import Any
 
 import pytest
 
-from constrain import DeadEndError, Engine, GenerationResult, InvalidInputError, Request, SamplingParams, regex, stream
+from constrain import (
+    DeadEndError,
+    Engine,
+    GenerationResult,
+    InvalidInputError,
+    Request,
+    SamplingParams,
+    Vocabulary,
+    generate,
+    regex,
+    stream,
+)
 from constrain.engine.active import ActiveRequest
 from constrain.engine.backtrack import TRIES_AT_ONE_PLACE, place_to_rewind_to
 from tests.tiny import AB, EOS, ONE, OPEN, TWO, A, B, ScriptedSource, tiny_vocabulary
@@ -83,7 +94,26 @@ def test_a_stable_stream_takes_nothing_back() -> None:
     options: dict[str, Any] = {"vocabulary": tiny_vocabulary(), "backend": "trie", "temperature": 0.0}
     events = list(stream(source, [A], regex("aé|b1"), stable=True, **options))
     assert all(event.retracted == 0 for event in events)
-    assert "".join(event.text for event in events) == events[-1].result.text  # type: ignore[union-attr]
+    result = events[-1].result
+    assert result is not None and "".join(event.text for event in events) == result.text
+
+
+def test_a_stable_stream_whose_grammar_knows_no_values_holds_nothing_and_ends_at_a_dead_end() -> None:
+    source = ScriptedSource({A: [A, A, A]})
+    options: dict[str, Any] = {"vocabulary": tiny_vocabulary(), "backend": "trie", "temperature": 0.0}
+    *events, last = stream(source, [A], regex("aaaé|b1"), stable=True, **options)
+    assert [event.text for event in events] == ["a", "a", "a"]
+    assert last.result is not None and last.result.finish_reason == "dead_end" and last.result.num_backtracks == 0
+    assert isinstance(last.result.error, DeadEndError) and "handed out as stable" in str(last.result.error)
+    assert generate(source, [A], regex("aaaé|b1"), **options).unwrap() == "b1"
+
+
+def test_a_stable_stream_whose_grammar_knows_values_hands_them_out_whole() -> None:
+    vocabulary = Vocabulary([b"", *(bytes([code]) for code in range(32, 127))], stop_token_ids=[0])
+    source = ScriptedSource({1: [ord(char) - 31 for char in '["ab","abc"]']}, width=96)
+    schema = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
+    events = list(stream(source, [1], schema, stable=True, vocabulary=vocabulary, temperature=0.0))
+    assert [event.text for event in events] == ["[", '"ab",', '"abc"]', ""]
 
 
 def test_places_go_one_back_then_to_the_values_from_the_inside_out() -> None:
