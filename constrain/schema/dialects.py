@@ -78,6 +78,8 @@ DRAFT_2020_12 = Dialect(
 )
 DIALECTS = (DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12)
 _BY_URI = {dialect.uri: dialect for dialect in DIALECTS}
+_BY_NAME = {uri.partition("://")[2]: dialect for uri, dialect in _BY_URI.items()}
+"""Without the scheme: schemas in the wild say http and https of every draft."""
 
 
 def dialect_of(schema: Any, default: Dialect = DRAFT_2020_12, *, pointer: str = "") -> Dialect:
@@ -85,7 +87,8 @@ def dialect_of(schema: Any, default: Dialect = DRAFT_2020_12, *, pointer: str = 
     if not isinstance(schema, dict) or "$schema" not in schema:
         return default
     uri = schema["$schema"]
-    dialect = _BY_URI.get(uri.removesuffix("#")) if isinstance(uri, str) else None
+    scheme, _, name = uri.removesuffix("#").partition("://") if isinstance(uri, str) else ("", "", "")
+    dialect = _BY_NAME.get(name) if scheme in ("http", "https") else None
     if dialect is None:
         supported = ", ".join(_BY_URI)
         place = join_pointer(pointer, "$schema")

@@ -32,6 +32,7 @@ class Rewritten:
     graph: SchemaGraph
     uses: list[KeywordUse]
     original_uses: list[KeywordUse]
+    original_pointers: frozenset[str]
     rules: dict[str, str] = field(default_factory=dict)
     places: dict[str, str] = field(default_factory=dict)
     unordered: frozenset[str] = frozenset()
@@ -59,9 +60,10 @@ class Rewritten:
                 return item
             place, _, last = place.rpartition("/")
             tail = f"/{last}{tail}"
-        known = {use.pointer for use in self.original_uses}
         home = self.places[place] + tail
-        return Unsupported(item.reason, home if home in known or not tail else self.places[place], item.keyword)
+        if tail and home not in self.original_pointers:
+            home = self.places[place]
+        return Unsupported(item.reason, home, item.keyword)
 
 
 @lru_cache(maxsize=128)
@@ -96,6 +98,7 @@ class Rewriter:
             result,
             inventory(result, assert_formats=True),
             original_uses,
+            frozenset(use.pointer for use in original_uses),
             self.rules,
             {pointer: schema.origin for pointer, schema in self.placed},
             frozenset(pointer for pointer, schema in self.placed if not schema.ordered),

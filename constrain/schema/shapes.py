@@ -2,7 +2,8 @@
 
 The meta-schemas' own words, as a table: validating through ``jsonschema`` costs a millisecond a subschema and overflows
 the stack on deep ones. ``tests/schema/test_shapes.py`` holds the table against the meta-schemas themselves. Values
-that occur twice in an ``enum``, which only draft 4 forbids, pass: real schemas have them, and they mean nothing.
+that occur twice in an ``enum`` and an empty ``required``, which only draft 4 forbids, pass: real schemas have them, and
+they mean nothing.
 """
 
 import re
@@ -11,7 +12,16 @@ from collections.abc import Callable
 from typing import Any
 
 from constrain.errors import InvalidSchemaError, LimitExceededError
-from constrain.schema.dialects import DRAFT_4, DRAFT_6, DRAFT_7, DRAFT_2019_09, DRAFT_2020_12, Dialect, dialect_of
+from constrain.schema.dialects import (
+    DIALECTS,
+    DRAFT_4,
+    DRAFT_6,
+    DRAFT_7,
+    DRAFT_2019_09,
+    DRAFT_2020_12,
+    Dialect,
+    dialect_of,
+)
 from constrain.schema.json_text import join_pointer
 from constrain.schema.limits import DEFAULT_LIMITS, SchemaLimits
 
@@ -56,7 +66,8 @@ def check_shapes(schema: Any, dialect: Dialect, pointer: str) -> None:
         shape = _SHAPES[dialect].get(keyword)
         if shape is not None and not shape[1](value):
             place = join_pointer(pointer, keyword)
-            message = f"at {place}: {keyword} must be {shape[0]}, not {_show(value)} ({dialect.name})"
+            older = _of_older_drafts(keyword, value, dialect)
+            message = f"at {place}: {keyword} must be {shape[0]}, not {_show(value)} ({dialect.name}{older})"
             raise InvalidSchemaError(message, pointer=place)
         if dialect.positions.get(keyword) is not None:
             _check_children(keyword, value, dialect, pointer)
@@ -73,6 +84,10 @@ def _check_children(keyword: str, value: Any, dialect: Dialect, pointer: str) ->
     position = dialect.positions[keyword]
     place = join_pointer(pointer, keyword)
     if position == "schema":
+        if isinstance(value, list):
+            older = _of_older_drafts(keyword, value, dialect)
+            message = f"at {place}: {keyword} must be a schema, not {_show(value)} ({dialect.name}{older})"
+            raise InvalidSchemaError(message, pointer=place)
         if not isinstance(value, dict | bool):
             check_shapes(value, dialect, place)
     elif position in ("map", "map_or_names"):
@@ -93,6 +108,16 @@ def _check_children(keyword: str, value: Any, dialect: Dialect, pointer: str) ->
         raise InvalidSchemaError(f"at {place}: {keyword} must be a list of schemas, not {_show(value)}", pointer=place)
     elif not isinstance(value, dict | bool):
         check_shapes(value, dialect, place)
+
+
+def _of_older_drafts(keyword: str, value: Any, dialect: Dialect) -> str:
+    """What an error adds where an older draft allows ``value``."""
+    for draft in reversed(DIALECTS[: DIALECTS.index(dialect)]):
+        shape = _SHAPES[draft].get(keyword)
+        holds_lists = draft.positions.get(keyword, "schema") != "schema"
+        if shape[1](value) if shape else holds_lists and isinstance(value, list):
+            return f"; {draft.name} allows it: give $schema or dialect="
+    return ""
 
 
 def _allows_boolean(pointer: str) -> bool:
@@ -162,7 +187,6 @@ _SINCE_2019: dict[str, Shape] = {
 _SHAPES: dict[Dialect, dict[str, Shape]] = {
     DRAFT_4: {
         **_COMMON, "id": _TEXT, "exclusiveMaximum": _BOOLEAN, "exclusiveMinimum": _BOOLEAN,
-        "required": ("a list of at least one name, all distinct", lambda value: _is_names(value) and bool(value)),
         "enum": ("a list of at least one value", lambda value: isinstance(value, list) and bool(value)),
     },
     DRAFT_6: _SINCE_6,

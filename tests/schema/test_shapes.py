@@ -9,6 +9,7 @@ from jsonschema import validators
 
 from constrain.errors import InvalidSchemaError
 from constrain.schema import DIALECTS, DRAFT_4, Dialect
+from constrain.schema.dialects import dialect_of
 from constrain.schema.shapes import check_all_shapes, keywords_with_shape
 
 from .data import each_dialect, needs_suite, suite_cases
@@ -48,6 +49,8 @@ def test_one_keyword_passes_if_the_metaschema_says_so(dialect, data):
         schema[keyword[9:].lower()] = 1
     if keyword == "enum" and schema["enum"] == ["a", "a"]:
         schema["enum"] = ["a"]  # draft 4 forbids it, and nobody is hurt
+    if keyword == "required" and schema["required"] == []:
+        schema["required"] = ["a"]  # the same
     assert accepts(schema, dialect) == METASCHEMA[dialect].is_valid(schema), schema
 
 
@@ -63,3 +66,31 @@ def test_every_schema_of_the_official_suite_passes(dialect):
 def test_draft_4_wants_the_bound_beside_its_exclusiveness(keyword):
     assert not accepts({keyword: True}, DRAFT_4)
     assert accepts({keyword: True, keyword[9:].lower(): 1}, DRAFT_4)
+
+
+@pytest.mark.parametrize(
+    ("schema", "draft"),
+    [
+        ({"items": [{}]}, "draft2019-09"),
+        ({"minimum": 1, "exclusiveMinimum": True}, "draft4"),
+        ({"$id": "#a"}, "draft7"),
+    ],
+)
+def test_an_error_names_the_draft_that_allows_it(schema, draft):
+    with pytest.raises(InvalidSchemaError, match=f"{draft} allows it: give .schema or dialect="):
+        check_all_shapes(schema, DIALECTS[-1])
+
+
+def test_what_no_draft_allows_gets_no_such_hint():
+    with pytest.raises(InvalidSchemaError) as caught:
+        check_all_shapes({"minimum": "1"}, DIALECTS[-1])
+    assert "allows it" not in str(caught.value)
+
+
+@each_dialect
+def test_http_and_https_name_the_same_draft(dialect):
+    rest = dialect.uri.partition("://")[2]
+    for uri in (f"http://{rest}", f"https://{rest}#"):
+        assert dialect_of({"$schema": uri}) is dialect
+    with pytest.raises(InvalidSchemaError, match="unknown"):
+        dialect_of({"$schema": f"urn://{rest}"})

@@ -33,7 +33,7 @@ class State:
 
 
 class Automaton:
-    """The states of one network. ``start`` is that of an empty text, ``restart`` that of a match begun further on.
+    """The states of one network. ``start`` is that of an empty text.
 
     Safe to share between threads of execution.
     """
@@ -44,11 +44,8 @@ class Automaton:
         self._states: dict[tuple[frozenset[Thread], bool], State] = {}
         self._hopeful: set[State] = set()
         self._divide_characters()
-        begin: list[Thread] = [(network.first, frozenset())]
-        self.start = self._state(network.closure(begin, at_start=True), at_start=True)
-        self.restart = self._state(network.closure(begin, at_start=False), at_start=False)
-        if network.looks:
-            self._refuse_hopeless(self.start)
+        self._restarts: dict[int, State] = {}
+        self.start = self._begun(None)
 
     def advance(self, state: State, text: str) -> State:
         """The state after ``text``, or where it is decided within ``text``."""
@@ -59,6 +56,21 @@ class Automaton:
             code = ord(character)
             number = ascii_class[code] if code < 128 else self._class_of(code)
             state = state.row[number] or self._expand(state, number)
+        return state
+
+    def restart(self, previous: int) -> State:
+        """The state of a match that begins behind the character ``previous``, by its code point."""
+        number = self.class_of(previous)
+        state = self._restarts.get(number)
+        if state is None:
+            state = self._restarts[number] = self._begun(previous)
+        return state
+
+    def _begun(self, previous: int | None) -> State:
+        begin: list[Thread] = [(self.network.first, frozenset())]
+        state = self._state(self.network.closure(begin, previous=previous), previous=previous)
+        if not state.verdict:
+            self._refuse_hopeless(state)
         return state
 
     def step(self, state: State, code: int) -> State:
@@ -118,7 +130,7 @@ class Automaton:
     def _expand(self, state: State, number: int) -> State:
         """The state after a character of the class ``number``, kept in the row."""
         following = self._following(state, number)
-        if self.network.looks and not following.verdict:
+        if not following.verdict:
             self._refuse_hopeless(following)
         state.row[number] = following
         return following
@@ -127,10 +139,12 @@ class Automaton:
         network, bits, code = self.network, self._class_bits[number], self._class_codes[number]
         moving = [thread for thread in state.threads if self._set_bits[network.moves[thread[0]][0]] & bits]
         reached = [moved for thread in moving if (moved := network.advance(thread, code)) is not None]
-        return self._state(network.closure(reached, at_start=False), at_start=False)
+        return self._state(network.closure(reached, previous=code), previous=code)
 
     def _refuse_hopeless(self, start: State) -> None:
-        """Look-aheads may contradict each other: follow all texts, a little, and see whether one can match."""
+        """Look-arounds may contradict each other: follow all texts, a little, and see whether one can match."""
+        if not (self.network.looks or self.network.behinds):
+            return
         found = {start}
         todo = [start]
         while todo:
@@ -147,11 +161,11 @@ class Automaton:
         for state in found:
             state.verdict = -1
 
-    def _state(self, closure: set[Thread], *, at_start: bool) -> State:
+    def _state(self, closure: set[Thread], *, previous: int | None) -> State:
         network = self.network
         matched = (network.last, frozenset()) in closure
         threads = frozenset(item for item in closure if item[0] in network.moves and item[0] in network.alive)
-        accepts = matched or network.accepts(closure, at_start=at_start)
+        accepts = matched or network.accepts(closure, previous=previous)
         key = threads, accepts
         known = None if matched else self._states.get(key)
         if known is None:
@@ -167,7 +181,8 @@ class Automaton:
 class Pattern:
     """One pattern of a schema (ECMA-262, flag u), searched for. Safe to share between threads of execution.
 
-    ``automaton`` is None where there is none (a back-reference, a look-behind) or a large one only: such a pattern is
+    ``automaton`` is None where there is none (a back-reference), none is made (a look-behind over more than one
+    character), or there is a large one only: such a pattern is
     decided for whole texts alone.
     """
 

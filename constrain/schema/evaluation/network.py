@@ -1,11 +1,13 @@
 """A regular expression as positions, with moves over a character and steps without one (Thompson 1968).
 
 A look-ahead is a step that leaves an obligation behind: the rest of the text is to begin with a match of its own
-network, or not to. A thread is a position with the obligations of the way there.
+network, or not to. A thread is a position with the obligations of the way there. A look-behind over one character is
+a step that the character before it allows.
 """
 
 import re
 from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from constrain.regex import Ranges, matched_ranges
@@ -14,7 +16,7 @@ _parser: Any = re._parser  # type: ignore[attr-defined]
 _MAX_POSITIONS = 20_000
 _MAX_THREADS = 20_000
 
-_ALWAYS, _AT_START, _AT_END, _FIRST_LOOK = range(4)
+_ALWAYS, _AT_START, _AT_END, _FIRST_LOOK = range(4)  # kinds of steps; look-behinds are -1, -2, ...
 _ANCHORS = {"AT_BEGINNING": _AT_START, "AT_BEGINNING_STRING": _AT_START, "AT_END_STRING": _AT_END}
 _EVERYTHING: Ranges = ((0, 0x10FFFF),)
 
@@ -30,8 +32,10 @@ class Look(Protocol):
     """What stands behind a look-ahead, as ``automaton.Automaton``."""
 
     start: Any
-    restart: Any
     network: "Network"
+
+    def restart(self, previous: int) -> Any:
+        """The state before any character where ``previous`` stands before it."""
 
     def step(self, state: Any, code: int) -> Any:
         """The state after one more character."""
@@ -46,6 +50,39 @@ class NoAutomatonError(Exception):
     """What the pattern says is beyond automata, or only of a large one."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Behind:
+    """A look-behind over one character, or the start of the text."""
+
+    ranges: Ranges
+    at_start: bool
+    wanted: bool
+
+    def allows(self, previous: int | None) -> bool:
+        if previous is None:
+            return self.at_start is self.wanted
+        return any(low <= previous <= high for low, high in self.ranges) is self.wanted
+
+
+def _one_character(items: Any) -> tuple[Ranges, bool]:
+    """(the characters, whether the start of the text will do, too) of what stands in a look-behind."""
+    if len(items) != 1:
+        raise NoAutomatonError
+    op, argument = str(items[0][0]), items[0][1]
+    match op:
+        case "LITERAL" | "NOT_LITERAL" | "IN" | "ANY":
+            return matched_ranges(op, argument, re.UNICODE), False
+        case "AT" if _ANCHORS.get(str(argument)) == _AT_START:
+            return (), True
+        case "SUBPATTERN":
+            return _one_character(argument[3])
+        case "BRANCH":
+            options = [_one_character(option) for option in argument[1]]
+            return tuple(span for ranges, _ in options for span in ranges), any(start for _, start in options)
+        case _:
+            raise NoAutomatonError
+
+
 class Network:
     """Positions from ``first`` to ``last``. ``alive`` holds those from which, behind the start, ``last`` is in reach.
 
@@ -57,6 +94,7 @@ class Network:
         self._look = look
         self.moves: dict[int, tuple[Ranges, int]] = {}
         self.looks: list[tuple[Look, bool]] = []
+        self.behinds: list[_Behind] = []
         self._steps: list[list[tuple[int, int]]] = []
         self.first = self._position()
         begin = self._step_from(self.first)
@@ -67,19 +105,20 @@ class Network:
         if self.looks:
             self.moves[self.last] = _EVERYTHING, self.last  # where it waits for what it owes
         self.sets = [ranges for ranges, _ in self.moves.values()]
+        self.sets += [behind.ranges for behind in self.behinds]
         for item, _ in self.looks:
             self.sets += item.network.sets
         ending = self._backwards({self.last}, {_ALWAYS, _AT_END}, over_characters=False)
         self.alive = self._backwards(ending, {_ALWAYS}, over_characters=True)
 
-    def closure(self, threads: Iterable[Thread], *, at_start: bool) -> set[Thread]:
-        """What is reached without a character, when more may come."""
-        return self._closure(threads, (_ALWAYS, _AT_START) if at_start else (_ALWAYS,), at_start=at_start)
+    def closure(self, threads: Iterable[Thread], *, previous: int | None) -> set[Thread]:
+        """What is reached without a character behind ``previous`` (None at the start), when more may come."""
+        return self._closure(threads, (_ALWAYS, _AT_START) if previous is None else (_ALWAYS,), previous=previous)
 
-    def accepts(self, threads: Collection[Thread], *, at_start: bool) -> bool:
+    def accepts(self, threads: Collection[Thread], *, previous: int | None) -> bool:
         """Whether the text matches if it ends where these threads are."""
-        kinds = (_ALWAYS, _AT_START, _AT_END) if at_start else (_ALWAYS, _AT_END)
-        for position, owed in self._closure(threads, kinds, at_start=at_start):
+        kinds = (_ALWAYS, _AT_START, _AT_END) if previous is None else (_ALWAYS, _AT_END)
+        for position, owed in self._closure(threads, kinds, previous=previous):
             if position == self.last and all(self._is_paid_at_end(obligation) for obligation in owed):
                 return True
         return False
@@ -104,7 +143,7 @@ class Network:
             return True
         return (state.verdict > 0) is self.looks[number][1]
 
-    def _closure(self, threads: Iterable[Thread], kinds: tuple[int, ...], *, at_start: bool) -> set[Thread]:
+    def _closure(self, threads: Iterable[Thread], kinds: tuple[int, ...], *, previous: int | None) -> set[Thread]:
         found = set(threads)
         todo = list(found)
         while todo:
@@ -115,9 +154,12 @@ class Network:
                     number = kind - _FIRST_LOOK
                     look = self.looks[number][0]
                     more = set(owed)
-                    if not self._owe(more, number, look.start if at_start else look.restart):
+                    if not self._owe(more, number, look.start if previous is None else look.restart(previous)):
                         continue
                     reached = target, frozenset(more)
+                elif kind < 0:
+                    if not self.behinds[-1 - kind].allows(previous):
+                        continue
                 elif kind not in kinds:
                     continue
                 if reached not in found:
@@ -131,7 +173,7 @@ class Network:
         before: dict[int, list[int]] = {}
         for position, steps in enumerate(self._steps):
             for kind, target in steps:
-                if kind in kinds or kind >= _FIRST_LOOK:
+                if kind in kinds or kind >= _FIRST_LOOK or kind < 0:
                     before.setdefault(target, []).append(position)
         if over_characters:
             for position, (ranges, target) in self.moves.items():
@@ -189,6 +231,10 @@ class Network:
                     return self._position()  # which nothing leads to
                 self.looks.append((look, op == "ASSERT"))
                 return self._step_from(at, _FIRST_LOOK + len(self.looks) - 1)
+            case "ASSERT" | "ASSERT_NOT":
+                ranges, at_start = _one_character(argument[1])
+                self.behinds.append(_Behind(ranges, at_start, op == "ASSERT"))
+                return self._step_from(at, -len(self.behinds))
             case "FAILURE":
                 return self._position()
             case _:
