@@ -1,6 +1,7 @@
 """Patterns as automata: what they match is what the translated pattern matches, and verdicts are proofs."""
 
 import itertools
+import random
 import re
 
 import pytest
@@ -15,6 +16,7 @@ PATTERNS = [
     "^(?!a)", "^(?!ab).{2}$", "^(?=.*b)a", "(?=b)é", "^((?!ab).)*$", "^(?=a$|b)..?$", "a(?!$)", "a(?=^)", "(?!a)b?$",
     "(?<!a)b", "(?<=a)b", "(?<![^a])b", "(?<!^)b", "(?<=a|[^b])b", "^a(?<!a)", "(?<=a)$", "(?<!a)$", "\\b", "\\ba\\b",
     "^\\Ba", "a\\B", "^(?!.*\\bab\\b)", "(?=(?<!a)b)", "^(?:(?<!a)a|b)+$", "^(?!(?<=a))b",
+    "a(?!^)b", "b(?=(?<!^))a?", "(?=(?<=[ab])(?!a*(?<=b))a)b*\\B",
     ".*(?<!a)b(.*?)é|(?<!a)b([ab]).*",
 ]  # fmt: skip
 ALPHABET = "abé\n😀"
@@ -50,6 +52,41 @@ def test_what_a_begun_character_can_still_become_is_exact(source):
             expected = automaton.advance(state, character).verdict >= 0
             assert automaton.may_go_on(state, ((code, code),)) == expected
         assert automaton.may_go_on(state, ((97, 98),)) == any(automaton.advance(state, c).verdict >= 0 for c in "ab")
+
+
+def random_pattern(source: random.Random, depth: int = 2) -> str:
+    return "".join(random_item(source, depth) for _ in range(source.randrange(1, 4)))
+
+
+def random_item(source: random.Random, depth: int) -> str:
+    kind = source.randrange(13)
+    if kind < 5:
+        return source.choice(["a", "b", "-", "[ab]", "[^a]", ".", "\\b", "\\B", "^", "$"])
+    if kind == 5:
+        return f"(?<{source.choice('=!')}{source.choice(['a', 'b', '[^a]', '-', '[ab]', '^'])})"
+    if kind < 8 or not depth:
+        return source.choice("ab") + source.choice(["", "*", "?"])
+    inner = random_pattern(source, depth - 1)
+    if kind == 8:
+        return f"(?{source.choice('=!')}{inner})"
+    if kind < 11:
+        return f"(?:{inner}){source.choice(['', '*', '?', '+', '{1,2}'])}"
+    return f"(?:{inner}|{random_pattern(source, depth - 1)})"
+
+
+def test_random_patterns_agree_with_the_matcher():
+    source = random.Random(7)
+    texts = ["".join(text) for length in range(6) for text in itertools.product("ab-", repeat=length)]
+    for _ in range(200):
+        pattern = Pattern(drawn := random_pattern(source))
+        matcher, automaton = re.compile(translate_pattern(drawn)), pattern.automaton
+        assert automaton is not None
+        matched = {text: matcher.search(text) is not None for text in texts}
+        for text in texts:
+            assert pattern.matches(text) == matched[text], (drawn, text)
+            verdict = automaton.advance(automaton.start, text).verdict if len(text) < 3 else 0
+            if verdict:
+                assert {found for other, found in matched.items() if other.startswith(text)} == {verdict > 0}, drawn
 
 
 def test_a_pattern_beyond_automata_is_decided_for_whole_texts():
