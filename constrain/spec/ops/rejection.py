@@ -120,7 +120,7 @@ def _verify_triton(
         stats.refused, stats.tickets, sums, tokens, num_accepted, logits.shape[1], metadata.num_rows, num_chunks,
         stats.num_blocks, max_drafts, DRAFT_KIND=stats.draft_kind, TILE=kernels.RECOVER_BLOCKS, BLOCK=kernels.BLOCK,
         NUM_BLOCKS=power_of_two(stats.num_blocks), WIDTH=power_of_two(max_drafts + 1),
-        num_warps=kernels.RECOVER_WARPS,
+        num_warps=kernels.RECOVER_WARPS, **early_launch(device),
     )  # fmt: skip
     return tokens, num_accepted
 
@@ -156,13 +156,14 @@ def launch_row_stats(
 
     batch, num_rows, vocab_size, device = len(metadata), metadata.num_rows, logits.shape[1], logits.device
     num_blocks = -(-vocab_size // kernels.BLOCK)
-    num_chunks = -(-num_blocks // kernels.STATS_BLOCKS)
     if counters is None:
         counters = torch.zeros(num_counters(metadata), dtype=torch.int32, device=device)
     row_tickets, tickets, refused, _ = torch.split(
         counters, [num_rows, batch, batch, len(counters) - num_counters(metadata)]
     )
     kind = 0 if draft is None else 2 if draft_is_logits else 1
+    tile, warps = kernels.STATS_SHAPES[kind]
+    num_chunks = -(-num_blocks // tile)
     result = RowStats(
         draft_kind=kind,
         num_blocks=num_blocks,
@@ -178,10 +179,11 @@ def launch_row_stats(
     kernel: Any = kernels.row_stats_kernel
     kernel[(num_rows * num_chunks,)](
         logits, logits.stride(0), draft, draft.stride(0), metadata.draft_token_ids, metadata.num_drafts,
-        metadata.cu_num_drafts, metadata.rows_by_position, metadata.row_requests, seeds, output_indices, result.blocks,
-        result.maxima, result.totals, result.ratios, row_tickets, refused, vocab_size, num_rows, num_chunks, num_blocks,
-        metadata.max_drafts, DRAFT_KIND=kind, VERDICT=verdict, TILE=kernels.STATS_BLOCKS, BLOCK=kernels.BLOCK,
-        NUM_BLOCKS=power_of_two(num_blocks), num_warps=kernels.STATS_WARPS,
+        metadata.rows_by_position, metadata.requests_by_position, metadata.places_by_position, seeds, output_indices,
+        result.blocks, result.maxima, result.totals, result.ratios, row_tickets, refused, vocab_size, num_rows,
+        num_chunks, num_blocks, metadata.max_drafts, DRAFT_KIND=kind, VERDICT=verdict,
+        UNIFORM=num_rows == batch * (metadata.max_drafts + 1), TILE=tile, BLOCK=kernels.BLOCK,
+        NUM_BLOCKS=power_of_two(num_blocks), num_warps=warps, **early_launch(device),
     )  # fmt: skip
     return result
 
@@ -194,3 +196,10 @@ def num_counters(metadata: SpecDecodeMetadata) -> int:
 def power_of_two(number: int) -> int:
     """The smallest power of two that is not below ``number``."""
     return 1 << max(0, number - 1).bit_length()
+
+
+def early_launch(device: torch.device) -> dict[str, bool]:
+    """Launch options: where the GPU can, a kernel begins while the one before it ends, and itself waits for that."""
+    if device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9:
+        return {"PDL": True, "launch_pdl": True}
+    return {"PDL": False}
