@@ -12,9 +12,9 @@ from constrain.spec.ops._device import (
     uniform53,
     write_tokens,
 )
+from constrain.spec.ops._row_stats_kernel import COUNTS
 
 _ACCEPT, _RECOVER = tl.constexpr(1), tl.constexpr(2)  # of Purpose; a draw is 0
-_COUNTS = ["num_rows", "num_chunks", "num_blocks", "max_drafts"]  # change from step to step: no compile for each
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -39,7 +39,7 @@ def chain_kernel(  # type: ignore[no-untyped-def]
         tl.store(scales_ptr + first_row + place + 1, scale)
 
 
-@triton.jit(do_not_specialize=_COUNTS)  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=COUNTS)  # type: ignore[untyped-decorator]
 def block_residual_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,  # [N, V]
     logits_stride,
@@ -90,7 +90,7 @@ def block_residual_kernel(  # type: ignore[no-untyped-def]
     tl.store(sums_ptr + row * num_blocks + blocks, sums, mask=blocks < num_blocks)
 
 
-@triton.jit(do_not_specialize=_COUNTS)  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=COUNTS)  # type: ignore[untyped-decorator]
 def block_choose_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,  # [N, V]
     logits_stride,

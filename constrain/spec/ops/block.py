@@ -7,7 +7,7 @@ import torch
 from constrain.sampling.uniform import Purpose, uniforms_on_device
 from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops.padded import draw_from_weights, emitted, padded_rows
-from constrain.spec.ops.rejection import check_verified, early_launch, launch_row_stats, power_of_two
+from constrain.spec.ops.row_stats import check_verified, early_launch, launch_row_stats, power_of_two
 
 
 def verify_by_block(
@@ -82,7 +82,8 @@ def _verify_triton(
     counters: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     from constrain.spec.ops import _block_kernel as kernels
-    from constrain.spec.ops._rejection_kernel import BLOCK, RECOVER_BLOCKS, RECOVER_WARPS
+    from constrain.spec.ops._rejection_kernel import RECOVER_BLOCKS, RECOVER_WARPS
+    from constrain.spec.ops._row_stats_kernel import BLOCK
 
     batch, num_rows, vocab_size, device = len(metadata), metadata.num_rows, logits.shape[1], logits.device
     tokens = torch.empty(batch, metadata.max_drafts + 1, dtype=torch.int64, device=device)
