@@ -19,6 +19,7 @@ import torch
 
 from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops import block, compare, rejection
+from constrain.spec.ops.row_stats import num_counters
 
 BYTES_PER_US = 4.46e6
 Call = Callable[[], tuple[torch.Tensor, torch.Tensor]]
@@ -93,7 +94,7 @@ def call_of(module: Any, each: Inputs, *, plain: bool = False) -> Call:
     inputs = (each.logits, each.draft, each.metadata, each.seeds, each.indices, each.is_logits)
     if plain:
         return lambda: module._verify_torch(*inputs)
-    counters = torch.zeros(rejection.num_counters(each.metadata), dtype=torch.int32, device="cuda")
+    counters = torch.zeros(num_counters(each.metadata), dtype=torch.int32, device="cuda")
     return lambda: module._verify_triton(*inputs, counters)
 
 

@@ -28,8 +28,10 @@ class SpecDecodeMetadata:
     logits_indices: torch.Tensor  # [N], into the positions that the model computed
     target_logits_indices: torch.Tensor  # [M], into the N rows
     bonus_logits_indices: torch.Tensor  # [B], into the N rows
-    rows_by_position: torch.Tensor  # [N], the rows in the order of (draft tokens before them, request)
     row_requests: torch.Tensor  # [N], the request of each row
+    rows_by_position: torch.Tensor  # [N], the rows in the order of (draft tokens before them, request)
+    requests_by_position: torch.Tensor  # [N], the request of each of these
+    places_by_position: torch.Tensor  # [N], the draft tokens before each of these
 
     @classmethod
     def make(
@@ -53,6 +55,8 @@ class SpecDecodeMetadata:
         ends = row_ends if cu_num_positions is None else np.asarray(cu_num_positions, dtype=np.int64)
         _check(counts, drafts, ends, num_rows)
         in_request = np.arange(num_rows.sum()) - np.repeat(row_ends - num_rows, num_rows)
+        row_requests = np.repeat(np.arange(len(counts)), num_rows)
+        by_position = np.argsort(in_request, kind="stable")
         draft_ends = counts.cumsum()
         in_draft = np.arange(counts.sum()) - np.repeat(draft_ends - counts, counts)
         parts = [
@@ -62,8 +66,10 @@ class SpecDecodeMetadata:
             np.repeat(ends - num_rows, num_rows) + in_request,
             np.repeat(row_ends - num_rows, counts) + in_draft,
             row_ends - 1,
-            np.argsort(in_request, kind="stable"),
-            np.repeat(np.arange(len(counts)), num_rows),
+            row_requests,
+            by_position,
+            row_requests[by_position],
+            in_request[by_position],
         ]
         packed = torch.from_numpy(np.concatenate(parts))
         if torch.device(device).type == "cuda":

@@ -10,7 +10,8 @@ from constrain.errors import InvalidInputError
 from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops.block import verify_by_block
 from constrain.spec.ops.compare import verify_by_drawing
-from constrain.spec.ops.rejection import num_counters, verify_by_rejection
+from constrain.spec.ops.rejection import verify_by_rejection
+from constrain.spec.ops.row_stats import num_counters
 from constrain.spec.synthetic import conditional_rates, verify_synthetically
 from constrain.spec.windows import window_seeds
 

@@ -44,6 +44,8 @@ def test_ragged_batches_equal_a_loop_over_their_tokens() -> None:
         assert metadata.row_requests.tolist() == requests
         by_position = metadata.rows_by_position.tolist()
         assert by_position == sorted(range(row), key=lambda each: (places[each], each))
+        assert metadata.requests_by_position.tolist() == [requests[each] for each in by_position]
+        assert metadata.places_by_position.tolist() == [places[each] for each in by_position]
         plain = SpecDecodeMetadata.make(counts, range(sum(counts)))
         assert plain.logits_indices.tolist() == list(range(row))
 

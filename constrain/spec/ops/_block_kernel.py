@@ -3,20 +3,32 @@
 import triton
 import triton.language as tl
 
-from constrain.spec.ops._device import pick_block, pick_token, residual_weights, uniform53, write_tokens
+from constrain.spec.ops._device import (
+    by_block,
+    pick_block,
+    pick_token,
+    residual_weights,
+    tile_offsets,
+    uniform53,
+    write_tokens,
+)
+from constrain.spec.ops._row_stats_kernel import COUNTS
 
 _ACCEPT, _RECOVER = tl.constexpr(1), tl.constexpr(2)  # of Purpose; a draw is 0
-_COUNTS = ["num_rows", "num_chunks", "num_blocks", "max_drafts"]  # change from step to step: no compile for each
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def chain_kernel(  # type: ignore[no-untyped-def]
     num_drafts_ptr,  # [B]
     cu_num_drafts_ptr,  # [B]
     ratios_ptr,  # [N] float64
     scales_ptr,  # [N] float64, out
+    PDL: tl.constexpr,
 ):
     """The scale of each row: min(1, scale of the row before * p / q of the draft token between them), from 1 on."""
+    if PDL:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     request = tl.program_id(0).to(tl.int64)
     num_drafts = tl.load(num_drafts_ptr + request)
     first_row = tl.load(cu_num_drafts_ptr + request) - num_drafts + request
@@ -27,7 +39,7 @@ def chain_kernel(  # type: ignore[no-untyped-def]
         tl.store(scales_ptr + first_row + place + 1, scale)
 
 
-@triton.jit(do_not_specialize=_COUNTS)  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=COUNTS)  # type: ignore[untyped-decorator]
 def block_residual_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,  # [N, V]
     logits_stride,
@@ -48,8 +60,12 @@ def block_residual_kernel(  # type: ignore[no-untyped-def]
     DRAFT_KIND: tl.constexpr,
     TILE: tl.constexpr,
     BLOCK: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     """Block sums of (scale * p - q)+ of every row, and of p for bonus rows."""
+    if PDL:
+        tl.extra.cuda.gdc_wait()
+        tl.extra.cuda.gdc_launch_dependents()
     program = tl.program_id(0)
     row = (program // num_chunks).to(tl.int64)
     chunk = program % num_chunks
@@ -63,17 +79,18 @@ def block_residual_kernel(  # type: ignore[no-untyped-def]
         draft_total = tl.load(totals_ptr + num_rows + row).to(tl.float32)
         draft_total = tl.where(draft_total > 0, draft_total, 1.0)
     blocks = chunk * TILE + tl.arange(0, TILE)
-    offsets = blocks[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
     weights = residual_weights(
-        logits_ptr + row * logits_stride, draft_ptr + (row - request) * draft_stride, offsets, vocab_size,
-        tl.load(maxima_ptr + row), tl.load(totals_ptr + row).to(tl.float32), draft_maximum, draft_total, draft_id,
+        logits_ptr + row * logits_stride, draft_ptr + (row - request) * draft_stride,
+        tile_offsets(chunk, TILE, BLOCK), vocab_size, tl.load(maxima_ptr + row),
+        tl.load(totals_ptr + row).to(tl.float32), draft_maximum, draft_total, draft_id,
         tl.where(has_draft, tl.load(scales_ptr + row).to(tl.float32), 1.0), tl.where(has_draft, vocab_size, 0),
         DRAFT_KIND,
     )  # fmt: skip
-    tl.store(sums_ptr + row * num_blocks + blocks, tl.sum(weights, axis=1), mask=blocks < num_blocks)
+    sums = tl.sum(tl.sum(by_block(weights, TILE), axis=0), axis=1)
+    tl.store(sums_ptr + row * num_blocks + blocks, sums, mask=blocks < num_blocks)
 
 
-@triton.jit(do_not_specialize=_COUNTS)  # type: ignore[untyped-decorator]
+@triton.jit(do_not_specialize=COUNTS)  # type: ignore[untyped-decorator]
 def block_choose_kernel(  # type: ignore[no-untyped-def]
     logits_ptr,  # [N, V]
     logits_stride,
@@ -99,8 +116,11 @@ def block_choose_kernel(  # type: ignore[no-untyped-def]
     BLOCK: tl.constexpr,
     NUM_BLOCKS: tl.constexpr,
     WIDTH: tl.constexpr,
+    PDL: tl.constexpr,
 ):
     """How far the draft is accepted, and the token behind it."""
+    if PDL:
+        tl.extra.cuda.gdc_wait()
     request = tl.program_id(0).to(tl.int64)
     num_drafts = tl.load(num_drafts_ptr + request)
     first_draft = tl.load(cu_num_drafts_ptr + request) - num_drafts

@@ -3,28 +3,37 @@
 import triton
 import triton.language as tl
 
+from constrain.sampling.ops._tile_kernel import philox
+
+_LANES = tl.constexpr(128)
+
 
 @triton.jit
 def uniform53(seed, index, purpose):  # type: ignore[no-untyped-def]
-    """``constrain.sampling.uniform.uniforms`` for one row: Philox4x32-10, 53 bits, float64 in [0, 1)."""
-    c0 = (index & 0xFFFFFFFF).to(tl.uint32)
-    c1 = ((index >> 32) & 0xFFFFFFFF).to(tl.uint32)
-    c2 = purpose.to(tl.uint32)
-    c3 = tl.full((), 0, tl.uint32)
-    k0 = (seed & 0xFFFFFFFF).to(tl.uint32)
-    k1 = ((seed >> 32) & 0xFFFFFFFF).to(tl.uint32)
-    m0 = tl.full((), 0xD2511F53, tl.uint32)
-    m1 = tl.full((), 0xCD9E8D57, tl.uint32)
-    w0 = tl.full((), 0x9E3779B9, tl.uint32)
-    w1 = tl.full((), 0xBB67AE85, tl.uint32)
-    for _ in tl.static_range(10):
-        high0, low0 = tl.umulhi(m0, c0), m0 * c0
-        high1, low1 = tl.umulhi(m1, c2), m1 * c2
-        c0, c1, c2, c3 = high1 ^ c1 ^ k0, low1, high0 ^ c3 ^ k1, low0
-        k0 += w0
-        k1 += w1
+    """``constrain.sampling.uniform.uniforms`` of one seed, of the shape of ``index`` and ``purpose``."""
+    zero = (index * 0).to(tl.uint32)
+    low, high = (index & 0xFFFFFFFF).to(tl.uint32), ((index >> 32) & 0xFFFFFFFF).to(tl.uint32)
+    c0, c1, _, _ = philox(low, high, zero + purpose.to(tl.uint32), zero, seed)
     bits53 = (c0.to(tl.int64) << 21) | (c1.to(tl.int64) >> 11)
     return bits53.to(tl.float64) * 1.1102230246251565e-16  # 2**-53
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def tile_offsets(chunk, TILE: tl.constexpr, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+    """The tokens of ``TILE`` blocks, [TILE * BLOCK / 128, 128]; ``by_block`` puts what is loaded there in order.
+
+    Lines, which a warp loads at once, go by their place in a block and then by block, so that each warp has blocks of
+    its own, and adds most of them up inside its threads (Triton deals lines out to warps in turn).
+    """
+    line = tl.arange(0, TILE * (BLOCK // _LANES))
+    starts = (chunk * TILE + line % TILE) * BLOCK + (line // TILE) * _LANES
+    return starts[:, None] + tl.arange(0, _LANES)[None, :]
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def by_block(values, TILE: tl.constexpr):  # type: ignore[no-untyped-def]
+    """[BLOCK / 128, TILE, 128]: to be reduced over axis 0, then over the last."""
+    return tl.reshape(values, (values.shape[0] // TILE, TILE, _LANES))
 
 
 @triton.jit  # type: ignore[untyped-decorator]

@@ -7,7 +7,7 @@ import torch
 from constrain.sampling.uniform import Purpose, uniforms_on_device
 from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops.padded import draw_from_weights, emitted, padded_rows
-from constrain.spec.ops.rejection import check_verified, launch_row_stats, power_of_two
+from constrain.spec.ops.row_stats import check_verified, early_launch, launch_row_stats, power_of_two
 
 
 def verify_by_block(
@@ -82,7 +82,8 @@ def _verify_triton(
     counters: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     from constrain.spec.ops import _block_kernel as kernels
-    from constrain.spec.ops._rejection_kernel import BLOCK, RECOVER_BLOCKS, RECOVER_WARPS
+    from constrain.spec.ops._rejection_kernel import RECOVER_BLOCKS, RECOVER_WARPS
+    from constrain.spec.ops._row_stats_kernel import BLOCK
 
     batch, num_rows, vocab_size, device = len(metadata), metadata.num_rows, logits.shape[1], logits.device
     tokens = torch.empty(batch, metadata.max_drafts + 1, dtype=torch.int64, device=device)
@@ -93,15 +94,16 @@ def _verify_triton(
     draft = logits if draft is None else draft
     scales = torch.empty(num_rows, dtype=torch.float64, device=device)
     sums = torch.empty(num_rows, stats.num_blocks, dtype=torch.float32, device=device)
+    early = early_launch(device)
     chain: Any = kernels.chain_kernel
-    chain[(batch,)](metadata.num_drafts, metadata.cu_num_drafts, stats.ratios, scales, num_warps=1)
+    chain[(batch,)](metadata.num_drafts, metadata.cu_num_drafts, stats.ratios, scales, **early, num_warps=1)
     residual: Any = kernels.block_residual_kernel
     num_chunks = -(-stats.num_blocks // RECOVER_BLOCKS)
     residual[(num_rows * num_chunks,)](
         logits, logits.stride(0), draft, draft.stride(0), metadata.draft_token_ids, metadata.num_drafts,
         metadata.cu_num_drafts, metadata.row_requests, stats.maxima, stats.totals, scales, sums, vocab_size, num_rows,
         num_chunks, stats.num_blocks, DRAFT_KIND=stats.draft_kind, TILE=RECOVER_BLOCKS, BLOCK=BLOCK,
-        num_warps=RECOVER_WARPS,
+        **early, num_warps=RECOVER_WARPS,
     )  # fmt: skip
     choose: Any = kernels.block_choose_kernel
     choose[(batch,)](
@@ -109,6 +111,6 @@ def _verify_triton(
         metadata.cu_num_drafts, seeds, output_indices, stats.maxima, stats.totals, scales, sums, stats.row_tickets,
         tokens, num_accepted, vocab_size, num_rows, stats.num_blocks, metadata.max_drafts,
         DRAFT_KIND=stats.draft_kind, BLOCK=BLOCK, NUM_BLOCKS=power_of_two(stats.num_blocks),
-        WIDTH=power_of_two(metadata.max_drafts + 1), num_warps=8,
+        WIDTH=power_of_two(metadata.max_drafts + 1), **early, num_warps=8,
     )  # fmt: skip
     return tokens, num_accepted

@@ -1,14 +1,13 @@
 """The textbook rule: accept a draft token with probability min(1, p / q), recover from (p - q)+."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from constrain.errors import InvalidInputError
 from constrain.sampling.uniform import Purpose, uniforms_on_device
 from constrain.spec.metadata import SpecDecodeMetadata
 from constrain.spec.ops.padded import Padded, draw_from_weights, emitted, padded_rows
+from constrain.spec.ops.row_stats import check_verified, early_launch, launch_row_stats, power_of_two
 
 
 def verify_by_rejection(
@@ -33,28 +32,6 @@ def verify_by_rejection(
     if logits.is_cuda:
         return _verify_triton(logits, draft, metadata, seeds, output_indices, draft_is_logits, counters)
     return _verify_torch(logits, draft, metadata, seeds, output_indices, draft_is_logits)
-
-
-def check_verified(
-    logits: torch.Tensor,
-    draft: torch.Tensor | None,
-    metadata: SpecDecodeMetadata,
-    seeds: torch.Tensor,
-    output_indices: torch.Tensor,
-) -> None:
-    """``InvalidInputError`` where shapes and devices do not fit ``metadata``."""
-    num_drafts, batch = len(metadata.draft_token_ids), len(metadata)
-    if logits.ndim != 2 or len(logits) != metadata.num_rows or (logits.stride(1) != 1 and logits.shape[1] > 1):
-        raise InvalidInputError(f"logits {tuple(logits.shape)}: want contiguous rows [{metadata.num_rows}, V]")
-    if draft is not None and (draft.shape != (num_drafts, logits.shape[1]) or draft.stride(1) != 1):
-        raise InvalidInputError(
-            f"draft {tuple(draft.shape)}: want contiguous rows [{num_drafts}, {logits.shape[1]}], one a draft token"
-        )
-    if seeds.shape != (batch,) or output_indices.shape != (batch,):
-        raise InvalidInputError(f"{len(seeds)} seeds and {len(output_indices)} indices for {batch} requests")
-    tensors = [seeds, output_indices, metadata.num_drafts, *([] if draft is None else [draft])]
-    if any(each.device != logits.device for each in tensors):
-        raise InvalidInputError(f"the logits are on {logits.device}, and so must be all else")
 
 
 def _verify_torch(
@@ -102,7 +79,8 @@ def _verify_triton(
     draft_is_logits: bool,
     counters: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    from constrain.spec.ops import _rejection_kernel as kernels
+    from constrain.spec.ops._rejection_kernel import RECOVER_BLOCKS, RECOVER_WARPS, recover_kernel
+    from constrain.spec.ops._row_stats_kernel import BLOCK
 
     batch, max_drafts, device = len(metadata), metadata.max_drafts, logits.device
     tokens = torch.empty(batch, max_drafts + 1, dtype=torch.int64, device=device)
@@ -110,87 +88,16 @@ def _verify_triton(
     if not batch:
         return tokens, num_accepted
     stats = launch_row_stats(logits, draft, metadata, seeds, output_indices, draft_is_logits, counters, verdict=True)
-    num_chunks = -(-stats.num_blocks // kernels.RECOVER_BLOCKS) if stats.draft_kind else 1
+    num_chunks = -(-stats.num_blocks // RECOVER_BLOCKS) if stats.draft_kind else 1
     sums = torch.empty(batch if stats.draft_kind else 0, stats.num_blocks, dtype=torch.float32, device=device)
     draft = logits if draft is None else draft
-    recover: Any = kernels.recover_kernel
+    recover: Any = recover_kernel
     recover[(batch * num_chunks,)](
         logits, logits.stride(0), draft, draft.stride(0), metadata.draft_token_ids, metadata.num_drafts,
         metadata.cu_num_drafts, seeds, output_indices, stats.blocks, stats.maxima, stats.totals, stats.row_tickets,
         stats.refused, stats.tickets, sums, tokens, num_accepted, logits.shape[1], metadata.num_rows, num_chunks,
-        stats.num_blocks, max_drafts, DRAFT_KIND=stats.draft_kind, TILE=kernels.RECOVER_BLOCKS, BLOCK=kernels.BLOCK,
+        stats.num_blocks, max_drafts, DRAFT_KIND=stats.draft_kind, TILE=RECOVER_BLOCKS, BLOCK=BLOCK,
         NUM_BLOCKS=power_of_two(stats.num_blocks), WIDTH=power_of_two(max_drafts + 1),
-        num_warps=kernels.RECOVER_WARPS,
+        num_warps=RECOVER_WARPS, **early_launch(device),
     )  # fmt: skip
     return tokens, num_accepted
-
-
-@dataclass(frozen=True, slots=True)
-class RowStats:
-    """What :func:`launch_row_stats` leaves on the device."""
-
-    draft_kind: int
-    num_blocks: int
-    blocks: torch.Tensor  # [N, 2 or 4, num_blocks] float32
-    maxima: torch.Tensor  # [2, N] float32
-    totals: torch.Tensor  # [2, N] float64
-    ratios: torch.Tensor  # [N] float64, written without ``verdict``
-    row_tickets: torch.Tensor  # [N] int32, to be set to zeros
-    refused: torch.Tensor  # [B] int32, written with ``verdict``, to be set to zeros
-    tickets: torch.Tensor  # [B] int32, zeros
-
-
-def launch_row_stats(
-    logits: torch.Tensor,
-    draft: torch.Tensor | None,
-    metadata: SpecDecodeMetadata,
-    seeds: torch.Tensor,
-    output_indices: torch.Tensor,
-    draft_is_logits: bool,
-    counters: torch.Tensor | None,
-    *,
-    verdict: bool,
-) -> RowStats:
-    """One pass over all rows: their maxima and sums, and with ``verdict`` the first refusal of each request."""
-    from constrain.spec.ops import _rejection_kernel as kernels
-
-    batch, num_rows, vocab_size, device = len(metadata), metadata.num_rows, logits.shape[1], logits.device
-    num_blocks = -(-vocab_size // kernels.BLOCK)
-    num_chunks = -(-num_blocks // kernels.STATS_BLOCKS)
-    if counters is None:
-        counters = torch.zeros(num_counters(metadata), dtype=torch.int32, device=device)
-    row_tickets, tickets, refused, _ = torch.split(
-        counters, [num_rows, batch, batch, len(counters) - num_counters(metadata)]
-    )
-    kind = 0 if draft is None else 2 if draft_is_logits else 1
-    result = RowStats(
-        draft_kind=kind,
-        num_blocks=num_blocks,
-        blocks=torch.empty(num_rows, 4 if kind == 2 else 2, num_blocks, dtype=torch.float32, device=device),
-        maxima=torch.empty(2, num_rows, dtype=torch.float32, device=device),
-        totals=torch.empty(2, num_rows, dtype=torch.float64, device=device),
-        ratios=torch.empty(num_rows, dtype=torch.float64, device=device),
-        row_tickets=row_tickets,
-        refused=refused,
-        tickets=tickets,
-    )
-    draft = logits if draft is None else draft
-    kernel: Any = kernels.row_stats_kernel
-    kernel[(num_rows * num_chunks,)](
-        logits, logits.stride(0), draft, draft.stride(0), metadata.draft_token_ids, metadata.num_drafts,
-        metadata.cu_num_drafts, metadata.rows_by_position, metadata.row_requests, seeds, output_indices, result.blocks,
-        result.maxima, result.totals, result.ratios, row_tickets, refused, vocab_size, num_rows, num_chunks, num_blocks,
-        metadata.max_drafts, DRAFT_KIND=kind, VERDICT=verdict, TILE=kernels.STATS_BLOCKS, BLOCK=kernels.BLOCK,
-        NUM_BLOCKS=power_of_two(num_blocks), num_warps=kernels.STATS_WARPS,
-    )  # fmt: skip
-    return result
-
-
-def num_counters(metadata: SpecDecodeMetadata) -> int:
-    """How many int32 zeros the kernels of a step use; they leave zeros, so that the next step can use them again."""
-    return metadata.num_rows + 2 * len(metadata)
-
-
-def power_of_two(number: int) -> int:
-    """The smallest power of two that is not below ``number``."""
-    return 1 << max(0, number - 1).bit_length()
