@@ -9,7 +9,8 @@ xgrammar where they are installed. On the CPU, on one thread: medians, and the r
 one that sorts.
 
 Logits are "peaked" (normal, deviation 2, and 40 tokens falling from 22; 4 or 5 tokens hold 0.9) unless a row says
-"wide" (normal, deviation 4; hundreds of tokens do). Masks allow 95 % of the tokens; penalties touch 256 tokens a row.
+"wide" (normal, deviation 4; hundreds of tokens do), "wider" (3; thousands) or "flat" (0.5; three in four do). Masks
+allow 95 % of the tokens; penalties touch 256 tokens a row.
 """
 
 import argparse
@@ -43,9 +44,10 @@ class Inputs:
     adjustments: Adjustments
 
 
-def make_logits(rows: int, vocab: int, dtype: torch.dtype, device: str, wide: bool) -> torch.Tensor:
-    if wide:
-        return (torch.randn(rows, vocab, device=device) * 4).to(dtype)
+def make_logits(rows: int, vocab: int, dtype: torch.dtype, device: str, deviation: float = 0.0) -> torch.Tensor:
+    """Normal with this deviation; peaked where it is 0."""
+    if deviation:
+        return (torch.randn(rows, vocab, device=device) * deviation).to(dtype)
     logits = torch.randn(rows, vocab, device=device) * 2
     places = torch.randint(0, vocab, (rows, 40), device=device)
     heights = 22 - 0.6 * torch.arange(40.0, device=device) + 0.5 * torch.randn(rows, 40, device=device)
@@ -82,7 +84,7 @@ def make_adjustments(rows: int, vocab: int, device: str, touched: int = 256) -> 
 
 
 def make_inputs(
-    rows: int, vocab: int, dtype: torch.dtype, device: str, sets: int, *, wide: bool = False, greedy: bool = False,
+    rows: int, vocab: int, dtype: torch.dtype, device: str, sets: int, *, deviation: float = 0.0, greedy: bool = False,
     top_k: int = 0, top_p: float = 1.0, temperature: float = 0.8,
 ) -> list[Inputs]:  # fmt: skip
     table = SlotTable.empty(rows, device)
@@ -93,7 +95,7 @@ def make_inputs(
     adjustments = make_adjustments(rows, vocab, device)
     return [
         Inputs(
-            make_logits(rows, vocab, dtype, device, wide),
+            make_logits(rows, vocab, dtype, device, deviation),
             make_bitmask(rows, vocab, device),
             table,
             Rows.without_drafts(range(rows), [index] * rows).to(torch.device(device)),
@@ -209,7 +211,9 @@ OURS: list[Row] = [
     ("mask + T + k=50 + p=.9", fused(BOTH, mask=True), {"top_k": 50, "top_p": 0.9}),
     ("T + k=50 + p=.9", fused(BOTH), {"top_k": 50, "top_p": 0.9}),
     ("T + p=.9", fused(MASS), {"top_p": 0.9}),
-    ("T + p=.9, wide", fused(MASS), {"top_p": 0.9, "temperature": 1.0, "wide": True}),
+    ("T + p=.9, wide", fused(MASS), {"top_p": 0.9, "temperature": 1.0, "deviation": 4.0}),
+    ("T + p=.9, wider", fused(MASS), {"top_p": 0.9, "temperature": 1.0, "deviation": 3.0}),
+    ("T + p=.9, flat", fused(MASS), {"top_p": 0.9, "temperature": 1.0, "deviation": 0.5}),
     ("T alone", fused(PLAIN), {}),
     ("greedy + mask", fused(Features(), mask=True), {"greedy": True}),
 ]

@@ -3,7 +3,7 @@
 import triton
 import triton.language as tl
 
-from constrain.sampling.ops._tile_kernel import PAGES_OF_SUB, load_tile
+from constrain.sampling.ops._tile_kernel import PAGES_OF_SUB, load_tile, place_of
 from constrain.sampling.ops.pages import PAGE
 
 _PAGES = tl.constexpr(PAGES_OF_SUB)
@@ -31,11 +31,12 @@ def blocks_kernel(  # type: ignore[no-untyped-def]
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots_ptr + row)
     scale = _scale(temperature_ptr, slot, SUMS)
+    place = place_of(row, slot, slot, None, FLAGS)
     begin = tl.program_id(1) * tiles * R
     for start in range(begin, tl.minimum(begin + tiles * R, num_subs), R):
         sub = start + tl.arange(0, R)
-        values, _ = load_tile(source, None, (row, slot, slot), sub, FLAGS)
-        _store(values, sub, sub < num_subs, maxima_ptr + row * pitch, sums_ptr + row * pitch, scale, SUMS)
+        values, _ = load_tile(source, None, place, sub, FLAGS)
+        _store(values, sub, sub < num_subs, maxima_ptr + row * pitch, sums_ptr + row * pitch, scale, SUMS, False)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -58,15 +59,14 @@ def touched_kernel(  # type: ignore[no-untyped-def]
 ):
     """The sub-blocks that bias and penalties touch, over what ``blocks_kernel`` left there.
 
-    Two pages of one sub-block make two programs store the same.
+    Two pages of one sub-block make two programs store the same. Only the stores wait for ``blocks_kernel``.
     """
     row = tl.program_id(0).to(tl.int64)
     slot = tl.load(slots_ptr + row)
-    place = (row, slot, tl.load(offsets_ptr + row))
+    place = place_of(row, slot, tl.load(offsets_ptr + row), adjust, FLAGS)
     scale = _scale(temperature_ptr, slot, SUMS)
     if PDL:
         tl.extra.cuda.gdc_launch_dependents()
-        tl.extra.cuda.gdc_wait()
     first = tl.program_id(1) * R
     step = tl.num_programs(1) * R
     maxima_ptr += row * pitch
@@ -78,7 +78,7 @@ def touched_kernel(  # type: ignore[no-untyped-def]
             page = start + tl.arange(0, R)
             sub = tl.load(bias_numbers_ptr + base + page, mask=page < used, other=num_subs * _PAGES) // _PAGES
             values, _ = load_tile(source, adjust, place, sub, FLAGS)
-            _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS)
+            _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS, PDL)
     if FLAGS & 4:
         base = tl.load(adjust[6] + slot)
         used = tl.load(adjust[7] + slot)
@@ -86,14 +86,16 @@ def touched_kernel(  # type: ignore[no-untyped-def]
             page = start + tl.arange(0, R)
             sub = tl.load(count_numbers_ptr + base + page, mask=page < used, other=num_subs * _PAGES) // _PAGES
             values, _ = load_tile(source, adjust, place, sub, FLAGS)
-            _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS)
+            _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS, PDL)
         for start in range(first, place[2], step):  # the drafts before this row count as output
             before = start + 1 + tl.arange(0, R)
             draft = tl.load(adjust[0] + row - before, mask=before <= place[2], other=-1)
             inside = (draft >= 0) & (draft < source[4])
             sub = tl.where(inside, draft // _SUB, num_subs).to(tl.int32)
             values, _ = load_tile(source, adjust, place, sub, FLAGS)
-            _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS)
+            _store(values, sub, sub < num_subs, maxima_ptr, sums_ptr, scale, SUMS, PDL)
+    if PDL:
+        tl.extra.cuda.gdc_wait()  # also where nothing was stored: what follows waits for this kernel alone
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -106,10 +108,16 @@ def _scale(temperature_ptr, slot, SUMS: tl.constexpr):  # type: ignore[no-untype
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def _store(values, sub, inside, maxima_ptr, sums_ptr, scale, SUMS: tl.constexpr):  # type: ignore[no-untyped-def]
+def _store(  # type: ignore[no-untyped-def]
+    values, sub, inside, maxima_ptr, sums_ptr, scale, SUMS: tl.constexpr, WAIT: tl.constexpr
+):
     maximum = tl.max(tl.max(values, axis=2), axis=1)
-    tl.store(maxima_ptr + sub, maximum, mask=inside)
     if SUMS:
         finite = tl.where(maximum == float("-inf"), 0.0, maximum)
         weights = tl.exp2((values - finite[:, None, None]) * scale)
-        tl.store(sums_ptr + sub, tl.sum(tl.sum(weights, axis=2), axis=1), mask=inside)
+        total = tl.sum(tl.sum(weights, axis=2), axis=1)
+    if WAIT:
+        tl.extra.cuda.gdc_wait()
+    tl.store(maxima_ptr + sub, maximum, mask=inside)
+    if SUMS:
+        tl.store(sums_ptr + sub, total, mask=inside)

@@ -3,35 +3,35 @@
 import triton
 import triton.language as tl
 
-from constrain.sampling.ops._search_kernel import first_or_last
+from constrain.sampling.ops._search_kernel import first_or_last, listed
 from constrain.sampling.ops._tile_kernel import gumbel
 
 FEW = 128
 _FEW = tl.constexpr(FEW)
-_CHUNK = tl.constexpr(16)
+_CHUNK = tl.constexpr(64)
 _NONE = tl.constexpr(0x7FFFFFFF)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def token_of_few(  # type: ignore[no-untyped-def]
-    values_ptr, tokens_ptr, num, top, scale, top_k, top_p, total, u, seed, index, noisy, GUMBEL: tl.constexpr,
+    pairs_ptr, num, top, scale, top_k, top_p, total, u, seed, index, noisy, GUMBEL: tl.constexpr,
     PURPOSE: tl.constexpr,
 ):  # fmt: skip
     """Ranks and masses of at most FEW candidates by comparing each with each; no sort."""
     lane = tl.arange(0, _FEW)
-    values = tl.load(values_ptr + lane, mask=lane < num, other=float("-inf"))
-    tokens = tl.load(tokens_ptr + lane, mask=lane < num, other=_NONE)
+    values, tokens = listed(pairs_ptr, lane, num)
     weights = tl.where(lane < num, tl.exp2((values - top) * scale), 0.0)
     rank = tl.zeros((_FEW,), tl.int32)
     mass = tl.zeros((_FEW,), tl.float64)
-    # A thread compares its own candidate with all others, one by one: sums across threads would cost more.
+    # Rivals stand along the axis that few threads share, so that most of a sum is made inside a thread.
     for start in range(0, num, _CHUNK):
-        for step in tl.static_range(_CHUNK):
-            other = start + step
-            rival = tl.load(values_ptr + other, mask=other < num, other=float("-inf"))
-            before = (rival > values) | ((rival == values) & (other < lane))
-            rank += before.to(tl.int32)
-            mass += tl.where(before, tl.exp2((rival - top) * scale), 0.0).to(tl.float64)
+        other = start + tl.arange(0, _CHUNK)
+        rival, _ = listed(pairs_ptr, other, num)
+        weight = tl.exp2((rival - top) * scale).to(tl.float64)
+        equal = (rival[:, None] == values[None, :]) & (other[:, None] < lane[None, :])
+        before = (rival[:, None] > values[None, :]) | equal
+        rank += tl.sum(before.to(tl.int32), axis=0)
+        mass += tl.sum(tl.where(before, weight[:, None], 0.0), axis=0)
     survives = lane < num
     if top_k > 0:
         survives = survives & (rank < top_k)

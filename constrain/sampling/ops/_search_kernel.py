@@ -1,14 +1,8 @@
-"""Survivors among more candidates than can be listed: a search for the last survivor's value.
-
-Each pass over the sub-blocks that hold candidates reads their logits again and settles two bits of the value.
-"""
+"""Helpers of the second pass: the order of floats, places in a list, and the last survivor among listed candidates."""
 
 import triton
 import triton.language as tl
 
-from constrain.sampling.ops._tile_kernel import PAGES_OF_SUB, gumbel, load_tile
-
-_PAGES = tl.constexpr(PAGES_OF_SUB)
 _NONE = tl.constexpr(0x7FFFFFFF)
 
 
@@ -19,158 +13,129 @@ def bits(distance):  # type: ignore[no-untyped-def]
 
 
 @triton.jit
-def ordinal(kept):  # type: ignore[no-untyped-def]
-    """How many of ``kept`` [R, SUB / 16, 16] stand before each place in the order of the tokens, and in all."""
-    ones = kept.to(tl.int32)
-    pages = tl.sum(ones, axis=2)
-    subs = tl.sum(pages, axis=1)
-    before = (tl.cumsum(subs, axis=0) - subs)[:, None] + tl.cumsum(pages, axis=1) - pages
-    return before[:, :, None] + tl.cumsum(ones, axis=2) - ones, tl.sum(subs, axis=0)
-
-
-@triton.jit
-def first_or_last(reached, has_weight, tokens):  # type: ignore[no-untyped-def]
-    """The lowest token that is reached and has a weight, or else the highest with a weight."""
-    first = tl.min(tl.where(reached & has_weight, tokens, _NONE), axis=0)
-    last = tl.max(tl.where(has_weight, tokens, 0), axis=0)
-    return tl.where(first == _NONE, last, first)
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def token_of_many(  # type: ignore[no-untyped-def]
-    candidates,
-    place,  # (row, slot, offset)
-    top,
-    scale,
-    reach,
-    num_listed,
-    num,
-    top_k,
-    top_p,
-    total,  # the mass that top-p is a share of, unless there is a top-k
-    u,
-    seed,
-    index,
-    noisy,
-    R: tl.constexpr,
-    FLAGS: tl.constexpr,
-    GUMBEL: tl.constexpr,
-    PURPOSE: tl.constexpr,
-):
-    end = num_listed
-    bound = tl.full((), 0, tl.int64)  # survivors have a key over it, or this one and a token up to last
-    last = tl.full((), _NONE, tl.int32)
-    for stage in range(0, 2):
-        by_mass = stage == 1
-        goal = tl.where(by_mass, top_p * total, top_k.to(tl.float64))
-        if (by_mass & (top_p < 1.0)) | ((stage == 0) & (top_k > 0) & (top_k <= num)):
-            found = tl.full((), 0, tl.int64)
-            ties = tl.full((), 0.0, tl.float64)
-            number = tl.full((), 0.0, tl.float64)
-            over = tl.full((), 0.0, tl.float64)
-            for digit in range(0, 17):
-                # 16 passes for two bits each; the last one counts ties, and what is over them.
-                is_last = digit == 16
-                step = tl.full((), 1, tl.int64) << tl.where(is_last, 0, 30 - 2 * digit)
-                found = tl.where(is_last, tl.maximum(found, bound), found)  # rounding must not undo the top-k
-                lower = tl.where(is_last, found, found + step)
-                middle = tl.where(is_last, found + 1, found + 2 * step)
-                upper = tl.where(is_last, found + 1, found + 3 * step)
-                one = tl.zeros((R, _PAGES), tl.float64)
-                two = tl.zeros((R, _PAGES), tl.float64)
-                three = tl.zeros((R, _PAGES), tl.float64)
-                for start in range(0, end, R):
-                    values, _, kept = _chunk(candidates, place, top, reach, num_listed, start, R, FLAGS)
-                    key = tl.where(kept, key_of(values), -1)
-                    weights = tl.exp2((values - top) * scale)
-                    amount = tl.where(by_mass & (digit < 16), weights, 1.0)
-                    one += tl.sum(tl.where(key >= lower, amount, 0.0), axis=2).to(tl.float64)
-                    two += tl.sum(tl.where(key >= middle, amount, 0.0), axis=2).to(tl.float64)
-                    amount = tl.where(by_mass | is_last, weights, 1.0)
-                    three += tl.sum(tl.where(key >= upper, amount, 0.0), axis=2).to(tl.float64)
-                ties = tl.sum(tl.sum(one, axis=1), axis=0)
-                number = tl.sum(tl.sum(two, axis=1), axis=0)
-                over = tl.sum(tl.sum(three, axis=1), axis=0)
-                steps = (ties >= goal).to(tl.int64) + (number >= goal).to(tl.int64) + (over >= goal).to(tl.int64)
-                found += tl.where(is_last, 0, steps * step)
-            ties -= number
-            weight = tl.exp2((value_of(found) - top) * scale).to(tl.float64)
-            missing = tl.where(weight > 0, tl.ceil((goal - over) / weight), ties)
-            keep = tl.where(by_mass, tl.minimum(tl.maximum(missing, 1.0), ties), goal - number)
-            total = over + keep * weight
-            last = tl.where(found > bound, _NONE, last)
-            bound = found
-            if keep < ties:
-                seen = tl.full((), 0, tl.int32)
-                cut = tl.full((), -1, tl.int32)
-                for start in range(0, end, R):
-                    values, tokens, kept = _chunk(candidates, place, top, reach, num_listed, start, R, FLAGS)
-                    equal = kept & (key_of(values) == found)
-                    order, count = ordinal(equal)
-                    among = equal & (seen + order < keep.to(tl.int32))
-                    cut = tl.maximum(cut, _largest(tl.where(among, tokens, -1)))
-                    seen += count
-                last = tl.minimum(last, cut)
-    token = tl.full((), 0, tl.int32)
-    target = u * total
-    before = tl.full((), 0.0, tl.float64)
-    best = tl.full((), float("-inf"), tl.float32)
-    start = 0
-    while start < end:
-        values, tokens, kept = _chunk(candidates, place, top, reach, num_listed, start, R, FLAGS)
-        key = key_of(values)
-        survives = kept & ((key > bound) | ((key == bound) & (tokens <= last)))
-        start += R
-        if GUMBEL and noisy:
-            noise = gumbel(seed, index, tokens, PURPOSE)
-            score = tl.where(survives, (values - top) * (scale * 0.6931471805599453) + noise, float("-inf"))
-            here = tl.max(tl.max(tl.max(score, axis=2), axis=1), axis=0)
-            if here > best:
-                best = here
-                token = _least(tl.where((score == here) & survives, tokens, _NONE))
-        else:
-            weights = tl.where(survives, tl.exp2((values - top) * scale), 0.0)
-            pages = tl.sum(weights, axis=2).to(tl.float64)
-            subs = tl.sum(pages, axis=1)
-            ends = (tl.cumsum(subs, axis=0) - subs)[:, None] + tl.cumsum(pages, axis=1) - pages
-            reached = before + ends[:, :, None] + tl.cumsum(weights.to(tl.float64), axis=2) > target
-            first = _least(tl.where(reached & (weights > 0), tokens, _NONE))
-            token = tl.maximum(token, _largest(tl.where(weights > 0, tokens, 0)))
-            before += tl.sum(subs, axis=0)
-            if first != _NONE:
-                token = first
-                start = end
-    return token
-
-
-@triton.jit  # type: ignore[untyped-decorator]
-def _chunk(candidates, place, top, reach, num_listed, start, R: tl.constexpr, FLAGS: tl.constexpr):  # type: ignore[no-untyped-def]
-    """(values, tokens, whether each is a candidate) of ``R`` sub-blocks."""
-    position = start + tl.arange(0, R)
-    sub = tl.load(candidates[2] + position, mask=position < num_listed, other=candidates[5])
-    values, tokens = load_tile(candidates[0], candidates[1], place, sub, FLAGS)
-    return values, tokens, bits(top - values) <= reach
-
-
-@triton.jit
 def key_of(values):  # type: ignore[no-untyped-def]
-    """Integers from 0 in the order of the floats, 0.0 and -0.0 being one."""
+    """Integers in the order of the floats, 0.0 and -0.0 being one."""
     raw = tl.where(values == 0, 0.0, values).to(tl.int32, bitcast=True)
-    return tl.where(raw >= 0, raw, raw ^ 0x7FFFFFFF).to(tl.int64) + 2147483648
+    return tl.where(raw >= 0, raw, raw ^ 0x7FFFFFFF)
 
 
 @triton.jit
 def value_of(key):  # type: ignore[no-untyped-def]
     """The float of a key."""
-    raw = (key - 2147483648).to(tl.int32)
+    raw = key.to(tl.int32)
     return tl.where(raw >= 0, raw, raw ^ 0x7FFFFFFF).to(tl.float32, bitcast=True)
 
 
 @triton.jit
-def _least(tile):  # type: ignore[no-untyped-def]
-    return tl.min(tl.min(tl.min(tile, axis=2), axis=1), axis=0)
+def ordinal(kept):  # type: ignore[no-untyped-def]
+    """How many of ``kept`` [R, 4, 16] stand before each place in the order of the tokens, and in all.
+
+    A page's sixteen are bits of one word, and a sub-block's four counts are bytes of another: a scan over each axis
+    would pass far more between threads.
+    """
+    lane = tl.arange(0, 16)[None, None, :]
+    page = tl.arange(0, 4)[None, :]
+    words = tl.sum(kept.to(tl.int32) << lane, axis=2)
+    counts = tl.sum(_ones(words) << (8 * page), axis=1)
+    subs = (counts * 0x01010101) >> 24
+    ends = tl.cumsum(subs, axis=0)
+    before = (ends - subs)[:, None] + (((counts[:, None] & ((1 << (8 * page)) - 1)) * 0x01010101) >> 24)
+    return before[:, :, None] + _ones(words[:, :, None] & ((1 << lane) - 1)), tl.max(ends, axis=0)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def append(pairs_ptr, kept, values, tokens, num, LISTED: tl.constexpr):  # type: ignore[no-untyped-def]
+    """List what is kept behind ``num`` others, as far as there is room; returns how many that is in all."""
+    here, count = ordinal(kept)
+    here += num
+    pairs = (tokens.to(tl.int64) << 32) | (bits(values).to(tl.int64) & 0xFFFFFFFF)
+    # Atomics stay with the threads that hold the elements; stores would move all of them first.
+    tl.atomic_xchg(pairs_ptr + here, pairs, mask=kept & (here < LISTED), sem="relaxed", scope="cta")
+    return count
 
 
 @triton.jit
-def _largest(tile):  # type: ignore[no-untyped-def]
-    return tl.max(tl.max(tl.max(tile, axis=2), axis=1), axis=0)
+def listed(pairs_ptr, lane, num):  # type: ignore[no-untyped-def]
+    """(values, tokens) that ``append`` left; -inf from ``num`` on."""
+    pairs = tl.load(pairs_ptr + lane, mask=lane < num, other=0x7FFFFFFF_FF800000)
+    return pairs.to(tl.int32).to(tl.float32, bitcast=True), (pairs >> 32).to(tl.int32)
+
+
+@triton.jit
+def _ones(word):  # type: ignore[no-untyped-def]
+    """How many of 16 bits are set."""
+    word = word - ((word >> 1) & 0x5555)
+    word = (word & 0x3333) + ((word >> 2) & 0x3333)
+    word = (word + (word >> 4)) & 0x0F0F
+    return (word + (word >> 8)) & 0x1F
+
+
+@triton.jit
+def ballot(reached, has_weight, tokens):  # type: ignore[no-untyped-def]
+    """Numbers whose minimum ``elected`` reads."""
+    wide = tokens.to(tl.int64)
+    return tl.where(has_weight & reached, wide, tl.where(has_weight, 0x17FFFFFFF - wide, 0x17FFFFFFF))
+
+
+@triton.jit
+def elected(lowest):  # type: ignore[no-untyped-def]
+    """The lowest token that is reached and has a weight, or else the highest with a weight, or else 0."""
+    return tl.where(lowest < 0x80000000, lowest, 0x17FFFFFFF - lowest).to(tl.int32)
+
+
+@triton.jit
+def first_or_last(reached, has_weight, tokens):  # type: ignore[no-untyped-def]
+    """The lowest token that is reached and has a weight, or else the highest with a weight; of one axis."""
+    return elected(tl.min(ballot(reached, has_weight, tokens), axis=0))
+
+
+@triton.jit
+def last_survivor(  # type: ignore[no-untyped-def]
+    key,  # [LISTED]
+    weights,
+    tokens,
+    valid,
+    by_mass,  # whether goal is a mass, or else a number
+    goal,
+    over,  # mass of all that is over these candidates
+    number,  # how many those are
+    top,
+    scale,
+):
+    """(key of the last survivor, the highest token that survives with it, mass of all survivors)."""
+    amount = tl.where(valid, tl.where(by_mass, weights, 1.0), 0.0)
+    base = tl.where(by_mass, over, number.to(tl.float64))
+    lowest = tl.min(tl.where(valid, key, _NONE), axis=0).to(tl.int64)
+    highest = tl.max(tl.where(valid, key, -_NONE), axis=0).to(tl.int64)
+    digits = 0
+    while (tl.full((), 1, tl.int64) << (2 * digits)) <= highest - lowest:
+        digits += 1
+    found = lowest
+    step = tl.full((), 1, tl.int64) << (2 * digits)
+    # Two bits a turn; three sums are made in one.
+    fourth = tl.arange(0, 4)
+    for _ in range(0, digits):
+        step = step >> 2
+        pivots = tl.minimum(found + step * (fourth + 1).to(tl.int64), _NONE).to(tl.int32)
+        sums = tl.sum(tl.where(key[None, :] >= pivots[:, None], amount[None, :], 0.0), axis=1)
+        reached = (base + sums.to(tl.float64) >= goal) & (fourth < 3)
+        found += step * tl.sum(reached.to(tl.int32), axis=0).to(tl.int64)
+    last = found.to(tl.int32)
+    above = valid & (key > last)
+    equal = valid & (key == last)
+    number += tl.sum(above.to(tl.int32), axis=0)
+    over += tl.sum(tl.where(above, weights, 0.0).to(tl.float64), axis=0)
+    order = tl.cumsum(equal.to(tl.int32), axis=0)
+    keep, total = kept_of(last, tl.max(order, axis=0), by_mass, goal, over, number, top, scale)
+    cut = tl.max(tl.where(equal & (order <= keep), tokens, -1), axis=0)
+    return last, cut, total
+
+
+@triton.jit
+def kept_of(last, ties, by_mass, goal, over, number, top, scale):  # type: ignore[no-untyped-def]
+    """(how many of the ``ties`` at key ``last`` survive, the mass of all survivors)."""
+    weight = tl.exp2((value_of(last) - top) * scale).to(tl.float64)
+    missing = tl.where(weight > 0, tl.minimum(tl.ceil((goal - over) / weight), 1e9), 1e9).to(tl.int32)
+    missing = tl.where(by_mass, tl.maximum(missing, 1), goal.to(tl.int32) - number)
+    keep = tl.minimum(missing, ties)
+    return keep, over + keep.to(tl.float64) * weight

@@ -17,12 +17,35 @@ _GUMBEL_TAG = tl.constexpr(GUMBEL_TAG)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
+def place_of(row, slot, offset, adjust, FLAGS: tl.constexpr):  # type: ignore[no-untyped-def]
+    """(row, slot, offset, bias used, bias base, count base, repetition, presence, frequency), for ``load_tile``.
+
+    What the slot asks for is loaded here, once and early, and not tile by tile.
+    """
+    bias_used = 0
+    bias_base = 0
+    count_base = 0
+    repetition = 1.0
+    presence = 0.0
+    frequency = 0.0
+    if FLAGS & 2:
+        bias_used = tl.load(adjust[3] + slot)
+        bias_base = tl.load(adjust[2] + slot)
+    if FLAGS & 4:
+        count_base = tl.load(adjust[6] + slot)
+        repetition = tl.load(adjust[9] + slot)
+        presence = tl.load(adjust[10] + slot)
+        frequency = tl.load(adjust[11] + slot)
+    return row, slot, offset, bias_used, bias_base, count_base, repetition, presence, frequency
+
+
+@triton.jit  # type: ignore[untyped-decorator]
 def load_tile(  # type: ignore[no-untyped-def]
     source,  # (logits, row stride, bitmask, row stride, vocab_size)
     adjust,  # (drafts, *Adjustments.tile_arguments), or None
-    place,  # (row, slot, offset), the row in int64
+    place,  # of place_of, the row in int64
     sub,  # [R] int32: which sub-blocks
-    FLAGS: tl.constexpr,  # 1: there is a mask; 2: logit bias; 4: penalties
+    FLAGS: tl.constexpr,  # 1: there is a mask; 2: logit bias; 4: penalties; 8: few tiles, so wait for nothing
 ):
     """(values, tokens), [R, SUB / 16, 16] each: masked and adjusted logits in float32.
 
@@ -37,30 +60,31 @@ def load_tile(  # type: ignore[no-untyped-def]
         words = tl.load(source[2] + row * source[3] + (page >> 1), mask=page * _PAGE < source[4], other=0)
         halves = (words >> ((page & 1) * _PAGE)) & 0xFFFF
         allowed = ((halves[:, :, None] >> tl.arange(0, _PAGE)[None, None, :]) & 1) != 0
-        # Whole pages are loaded or skipped, so that loads stay wide; forbidden tokens of a loaded page go below.
-        wanted = wanted & (halves != 0)[:, :, None]
+        if not FLAGS & 8:
+            # Whole pages are loaded or skipped, so that loads stay wide; forbidden tokens of a loaded page go below.
+            wanted = wanted & (halves != 0)[:, :, None]
     values = tl.load(source[0] + row * source[1] + tokens, mask=wanted, other=float("-inf")).to(tl.float32)
     if FLAGS & 2:  # noqa: SIM102 - a constant decides before a load does
-        if tl.load(adjust[3] + slot) > 0:
-            values += _cells(adjust[1], adjust[2], adjust[4], slot, page, adjust[12])
-    if FLAGS & 4:
-        repetition = tl.load(adjust[9] + slot)
-        presence = tl.load(adjust[10] + slot)
-        frequency = tl.load(adjust[11] + slot)
-        if (repetition != 1.0) | (presence != 0.0) | (frequency != 0.0):
-            cells = _cells(adjust[5], adjust[6], adjust[8], slot, page, adjust[12])
+        if place[3] > 0:
+            values += _cells(adjust[1], place[4], adjust[4], slot, page, adjust[12])
+    if FLAGS & 4:  # noqa: SIM102
+        if (place[6] != 1.0) | (place[7] != 0.0) | (place[8] != 0.0):
+            cells = _cells(adjust[5], place[5], adjust[8], slot, page, adjust[12])
             cells = add_drafts(cells, tokens, row, place[2], adjust[0])
-            if tl.max(tl.max(tl.max(cells, axis=2), axis=1), axis=0) > 0:
-                values = penalised(values, cells, repetition, presence, frequency)
+            if FLAGS & 8:
+                values = penalised(values, cells, place[6], place[7], place[8])
+            else:
+                if tl.max(tl.max(tl.max(cells, axis=2), axis=1), axis=0) > 0:
+                    values = penalised(values, cells, place[6], place[7], place[8])
     if FLAGS & 1:
         values = tl.where(allowed, values, float("-inf"))
     return tl.where(values < float("inf"), values, float("inf")), tokens
 
 
 @triton.jit
-def _cells(table_ptr, base_ptr, cells_ptr, slot, page, num_pages):  # type: ignore[no-untyped-def]
+def _cells(table_ptr, base, cells_ptr, slot, page, num_pages):  # type: ignore[no-untyped-def]
     place = tl.load(table_ptr + slot.to(tl.int64) * num_pages + page, mask=page < num_pages, other=0).to(tl.int32)
-    index = (tl.load(base_ptr + slot) + place - 1).to(tl.int64) * _PAGE
+    index = (base + place - 1).to(tl.int64) * _PAGE
     lanes = index[:, :, None] + tl.arange(0, _PAGE)[None, None, :]
     return tl.load(cells_ptr + lanes, mask=(place > 0)[:, :, None], other=0)
 

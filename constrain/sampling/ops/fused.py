@@ -112,8 +112,8 @@ def _sample_rows_triton(
     # Scratch is aligned whatever the number of rows: the order of a sum may depend on how wide its loads are.
     pitch = -(-num_subs // 16) * 16
     statistics = torch.empty((2 if sums else 1, num_rows, pitch), dtype=torch.float32, device=device)
-    listed = torch.empty(num_rows * (pitch + _LISTED) if survivors else 1, dtype=torch.int32, device=device)
-    values = torch.empty((num_rows, _LISTED) if survivors else (1, 1), dtype=torch.float32, device=device)
+    subs = torch.empty((num_rows, pitch) if survivors else (1, 1), dtype=torch.int32, device=device)
+    pairs = torch.empty((num_rows, _LISTED) if survivors else (1, 1), dtype=torch.int64, device=device)
     source = (
         logits,
         logits.stride(0),
@@ -174,16 +174,15 @@ def _sample_rows_triton(
         (table.temperature, table.top_k, table.top_p, table.min_p, table.seed, table.gumbel),
         statistics,
         statistics[-1],
-        listed[num_rows * _LISTED :] if survivors else listed,
-        values,
-        listed,
+        subs,
+        pairs,
         output,
         num_subs,
         pitch,
         SUBS=max(64, 1 << (num_subs - 1).bit_length()),
         LISTED=_LISTED,
         R=_GATHER,
-        FLAGS=flags,
+        FLAGS=flags + 8,
         DRAWN=features.drawn,
         CUT=cut,
         INVERSE=features.inverse,

@@ -98,11 +98,11 @@ def test_the_kernels_give_the_oracles_tokens(width: int, dtype: torch.dtype, mas
     assert torch.equal(case.logits, before), "the logits were changed"
 
 
-@pytest.mark.parametrize("few", [16, 48])
+@pytest.mark.parametrize("few", [14, 48])
 def test_many_candidates_are_searched_as_few_are_compared(few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Flat and tied rows, more candidates than the list holds: the kernels' last resort."""
     if not GPU:
-        monkeypatch.setattr(fused, "_LISTED", 128 if few == 16 else 1024)
+        monkeypatch.setattr(fused, "_LISTED", 128 if few == 14 else 1024)
     width = 700 if not GPU else 40000
     case = batch(width, 8, torch.float32)
     generator = torch.Generator().manual_seed(few)
@@ -113,6 +113,32 @@ def test_many_candidates_are_searched_as_few_are_compared(few: int, monkeypatch:
     case = Batch(flat, torch.ones(8, width, dtype=torch.bool), [replace(ask, seed=few) for ask in filters])
     table, rows, features = table_of(case.asks, DEVICE)
     tokens, status = kernels(flat.to(DEVICE), table, rows, features)
+    judge(case, case.allowed, tokens.cpu(), status.cpu())
+
+
+def test_a_top_k_over_what_the_mask_leaves_keeps_it_all_for_the_top_p() -> None:
+    allowed = torch.zeros(4, 1300, dtype=torch.bool)
+    allowed[:, ::6] = True  # 217 tokens, and no row without a top-k
+    logits = torch.randn(4, 1300, generator=torch.Generator().manual_seed(3))
+    case = Batch(logits, allowed, [Ask(top_k=300, top_p=0.7, seed=row) for row in range(4)])
+    table, rows, features = table_of(case.asks, DEVICE)
+    tokens, status = kernels(logits.to(DEVICE), table, rows, features, bits(allowed).to(DEVICE))
+    judge(case, allowed, tokens.cpu(), status.cpu())
+
+
+@pytest.mark.parametrize("deviation", [0.5, 2.0, 3.0, 4.0])
+def test_nuclei_of_any_width_are_the_oracles(deviation: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not GPU:
+        monkeypatch.setattr(fused, "_LISTED", 128)
+    width, num_rows = (40000, 24) if GPU else (3000, 6)
+    logits = torch.randn(num_rows, width, generator=torch.Generator().manual_seed(7)) * deviation
+    logits[1::3] = logits[1::3].bfloat16().float()  # thousands of equals
+    logits[2::3] = torch.where(torch.rand(width) < 0.5, logits[2::3], -3e38)
+    nuclei = [replace(KINDS[4], top_p=p, seed=row) for row, p in enumerate([0.5, 0.9, 0.9, 0.95, 0.7, 0.3])]
+    asks = [replace(nuclei[row % 6], index=row, top_k=[0, width // 3][row // 6 % 2]) for row in range(num_rows)]
+    table, rows, features = table_of(asks, DEVICE)
+    tokens, status = kernels(logits.to(DEVICE), table, rows, features)
+    case = Batch(logits, torch.ones(num_rows, width, dtype=torch.bool), asks)
     judge(case, case.allowed, tokens.cpu(), status.cpu())
 
 
