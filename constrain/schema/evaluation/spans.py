@@ -80,7 +80,7 @@ def whole_span(text: bytes) -> Span | None:
 
 
 class Multiple(NamedTuple):
-    """What being a multiple asks of digits: that ``divisor`` divides all of them together, and ``num_decimals`` at most.
+    """What a multiple asks of its digits: that ``divisor`` divides all together, and ``num_decimals`` at most.
 
     It plays a part in the last ``room`` bytes that a number may have.
     """

@@ -1,4 +1,4 @@
-"""Formats as they come: nothing that has a format is refused before its end, and what cannot have it is refused early."""
+"""Formats as they come: what has one is refused nowhere, and what cannot come to have one as early as is known."""
 
 import json
 import random
@@ -20,7 +20,7 @@ GOOD = {
     "email": ["a.b+c@d-e.f", '"a @ \\" b"@[127.0.0.1]', "a@[IPv6:1::2]", "x" * 64 + "@y"],
     "idn-email": ["실례@실례.테스트", '"é@"@xn--bcher-kva.example', "é" * 32 + "@e\u0301.a", "a@A.b"],
     "hostname": ["a", "xn--bcher-kva.example", "a-b.c9", "A." * 20 + "b", "x" * 63 + ".y"],
-    "idn-hostname": ["l·l", "ᾳ", "͵β", "א״ב", "ab.בג1", "クイ・ズ", "क्‍ष", "xn--bcher-kva。b", "بي٠", "a.b-c"],
+    "idn-hostname": ["l·l", "͵β", "א״ב", "ab.בג1", "クイ・ズ", "क्‍ष", "xn--bcher-kva。b", "بي٠", "a.b-c"],
     "ipv4": ["0.0.0.0", "255.249.199.9"],
     "ipv6": ["::", "1::", "::ffff:1.2.3.4", "1:2:3:4:5:6:7::", "::2:3:4:5:6:7:8", "1:2:3:4:5:6:7:8"],
     "uri": ["http://[::1]:80/a?b#c", "urn:a:b", "a://u:p@h.x/%41", "x:/", "x:"],
@@ -31,8 +31,8 @@ GOOD = {
     "json-pointer": ["", "/a~1b/~0", "/\n"],
     "relative-json-pointer": ["0#", "12/a", "1"],
     "regex": [
-        "^a{2}$", "(?<n>a)\\k<n>", "[\\w-]+", "(?=a)*", "a{,3}?", "x{", "[^]a]", "\\p{Lu}\\P{gc=L}", "\\u{10FFFF}[!-\\d]",
-        "(a)(?:b|)\\1", "[]", "(?<!a)b??", "\\cA\\x41\\u0041[\\b]",
+        "^a{2}$", "(?<n>a)\\k<n>", "[\\w-]+", "(?=a)*", "a{,3}?", "x{", "[^]a]", "\\p{Lu}\\P{gc=L}",
+        "\\u{10FFFF}[!-\\d]", "(a)(?:b|)\\1", "[]", "(?<!a)b??", "\\cA\\x41\\u0041[\\b]",
     ],
     "uuid": ["2EB8AA08-aa98-11ea-b4aa-73b441d16380"],
 }  # fmt: skip
@@ -79,7 +79,7 @@ def _accept(check, text):
 def test_every_text_of_a_format_is_accepted_and_none_of_its_beginnings_refused(name):
     check, checker = _check(name), checker_of(name)
     good = [text for text in _texts(name) if checker(text)]
-    assert set(GOOD[name]) <= set(good) or name.startswith("idn")
+    assert set(GOOD[name]) <= set(good)
     for text in good:
         assert _accept(check, text), text
 
