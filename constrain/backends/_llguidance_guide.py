@@ -66,7 +66,7 @@ def escapes_of(grammar_spec: GrammarSpec, loose: "LooseSchema") -> "Ranges":
 
 def _has_escapes(loose: "LooseSchema", form: JsonForm) -> bool:
     """Whether there are escapes of six characters."""
-    return form.escapes == "any" or has_unwritable_text(loose.read)
+    return form.escapes == "any" or loose.asks_for_controls or has_unwritable_text(loose.read)
 
 
 def _loosened(grammar_spec: GrammarSpec, exact_rules: bool, padded: bool) -> "LooseSchema":

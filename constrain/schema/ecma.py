@@ -7,9 +7,12 @@ categories. What has no equivalent is refused by name.
 import re
 import sys
 import unicodedata
+from collections.abc import Iterable
 from functools import cache, lru_cache
+from itertools import groupby
 
 from constrain.errors import InvalidGrammarError, UnsupportedGrammarError
+from constrain.regex import complement, matched_ranges
 
 _SPACE = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": _SPACE}
@@ -22,6 +25,7 @@ _TOKEN = re.compile(
       | \\c(?P<control>[A-Za-z])
       | \\(?P<negated>[pP])\{(?P<property>[A-Za-z_=]+)\}
       | \\k<(?P<back>[^>]*)>
+      | \\(?P<number>[1-9][0-9]*)
       | \\(?P<escaped>.)
       | \(\?<(?P<group>[A-Za-z_$][\w$]*)>
       | (?P<flags>\(\?[aiLmsux-]+[:)])
@@ -71,6 +75,8 @@ def _translate(match: "re.Match[str]", kind: str, in_class: bool) -> str:
         return _class(_category(value, match), match.group("negated") == "P", in_class, match)
     if kind == "back":
         return f"(?P={value})"
+    if kind == "number":
+        return _numbered(value, in_class, match)
     if kind == "group":
         return f"(?P<{value}>"
     if kind in ("flags", "foreign"):
@@ -83,18 +89,24 @@ def _escape(char: str, in_class: bool, match: "re.Match[str]") -> str:
         return _class(_CLASSES[char.lower()], char.isupper(), in_class, match)
     if char == "b" and in_class:
         return r"\x08"
-    if char in "bB":
+    if char in "bB" and not in_class:
         word = _CLASSES["w"]
         edge = f"(?:(?<![{word}])(?=[{word}])|(?<=[{word}])(?![{word}]))"
         return edge if char == "b" else f"(?!{edge})"
     if char in _PLAIN_ESCAPES:
         return _literal(ord(_PLAIN_ESCAPES[char]), match)
-    if char in "123456789" and not in_class:
-        return f"\\{char}"
     if char.isalnum() and char.isascii():
         # "Identity escapes" of letters are an error under flag u; in Python some mean something else (\A, \Z).
         raise InvalidGrammarError(f"the escape \\{char} is unknown; write {char} alone", position=match.start())
     return re.escape(char)
+
+
+def _numbered(value: str, in_class: bool, match: "re.Match[str]") -> str:
+    if in_class:
+        raise InvalidGrammarError(f"{match.group()} names a group, and stands in brackets", position=match.start())
+    if len(value) > 2:  # Python would read a character in octal
+        raise UnsupportedGrammarError(f"{match.group()} names a group beyond the 99th, which has no equivalent here")
+    return f"(?:\\{value})"
 
 
 def _class(inner: str, negated: bool, in_class: bool, match: "re.Match[str]") -> str:
@@ -105,8 +117,8 @@ def _class(inner: str, negated: bool, in_class: bool, match: "re.Match[str]") ->
 
 @lru_cache(maxsize=64)
 def _complement(inner: str) -> str:
-    inside = re.compile(f"[{inner}]")
-    return _ranges([code for code in range(sys.maxunicode + 1) if inside.match(chr(code)) is None])
+    ((op, argument),) = re._parser.parse(f"[{inner}]")  # type: ignore[attr-defined]
+    return _spans(complement(matched_ranges(str(op), argument, re.UNICODE)))
 
 
 def _category(name: str, match: "re.Match[str]") -> str:
@@ -118,14 +130,23 @@ def _category(name: str, match: "re.Match[str]") -> str:
 
 
 @cache
+def property_names() -> frozenset[str]:
+    """What may stand between the braces of ``\\p{...}``."""
+    names = {*_CATEGORY_NAMES, *_categories()}
+    return frozenset(key + name for key in ("", "=", "gc=", "General_Category=") for name in names)
+
+
+@cache
 def _categories() -> dict[str, str]:
     """The inside of a class for each general category, and for their groups (``L`` for all letters)."""
-    codes: dict[str, list[int]] = {"Any": list(range(sys.maxunicode + 1)), "ASCII": list(range(128))}
-    for code in range(sys.maxunicode + 1):
-        category = unicodedata.category(chr(code))
+    spans: dict[str, list[tuple[int, int]]] = {"Any": [(0, sys.maxunicode)], "ASCII": [(0, 127)]}
+    first = 0
+    for category, run in groupby(unicodedata.category(chr(code)) for code in range(sys.maxunicode + 1)):
+        last = first + sum(1 for _ in run) - 1
         for name in (category, category[0], *(("LC",) if category in ("Lu", "Ll", "Lt") else ())):
-            codes.setdefault(name, []).append(code)
-    return {name: _ranges(members) for name, members in codes.items()}
+            spans.setdefault(name, []).append((first, last))
+        first = last + 1
+    return {name: _spans(members) for name, members in spans.items()}
 
 
 _CATEGORY_NAMES = {
@@ -140,15 +161,8 @@ _CATEGORY_NAMES = {
 }  # fmt: skip
 
 
-def _ranges(codes: list[int]) -> str:
-    out: list[str] = []
-    start = 0
-    for index, code in enumerate(codes):
-        if index + 1 == len(codes) or codes[index + 1] != code + 1:
-            first, last = codes[start], code
-            out.append(f"\\U{first:08x}" + (f"-\\U{last:08x}" if last > first else ""))
-            start = index + 1
-    return "".join(out)
+def _spans(ranges: Iterable[tuple[int, int]]) -> str:
+    return "".join(f"\\U{low:08x}" + (f"-\\U{high:08x}" if high > low else "") for low, high in ranges)
 
 
 def _literal(code: int, match: "re.Match[str]") -> str:

@@ -14,6 +14,7 @@ from functools import lru_cache
 from jsonschema import FormatChecker
 
 from constrain.errors import ConstrainError
+from constrain.schema import format_patterns as patterns
 from constrain.schema.ecma import translate_pattern
 
 FORMATS = frozenset(
@@ -85,70 +86,12 @@ def _is_date_time(text: str) -> bool:
     return text[10:11] in ("T", "t") and _is_date(text[:10]) and _is_time(text[11:])
 
 
-# RFC 3986 and RFC 3987.
-_UCS = (
-    "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
-    + "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 14))
-    + "\U000e1000-\U000efffd"
-)
-_PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
-_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_H16 = r"[0-9A-Fa-f]{1,4}"
-
-
-def _references(more: str, private: str) -> tuple[str, str]:
-    """The patterns of a whole URI and of a relative one, with ``more`` characters, and ``private`` ones in a query."""
-    plain = rf"A-Za-z0-9\-._~!$&'()*+,;={more}"
-    encoded = r"%[0-9A-Fa-f]{2}"
-    segment = rf"(?:[{plain}:@]|{encoded})"
-    literal = rf"\[(?:{_IPV6}|[vV][0-9A-Fa-f]+\.[A-Za-z0-9\-._~!$&'()*+,;=:]+)\]"
-    authority = rf"//(?:(?:[{plain}:]|{encoded})*@)?(?:{literal}|(?:[{plain}]|{encoded})*)(?::[0-9]*)?(?:/{segment}*)*"
-    rooted = rf"/(?:{segment}+(?:/{segment}*)*)?"
-    tail = rf"(?:\?(?:{segment}|[/?{private}])*)?(?:\#(?:{segment}|[/?])*)?"
-    whole = rf"[A-Za-z][A-Za-z0-9+.\-]*:(?:{authority}|{rooted}|{segment}+(?:/{segment}*)*)?{tail}"
-    first = rf"(?:[{plain}@]|{encoded})+"  # without a colon, which would end a scheme
-    relative = rf"(?:{authority}|{rooted}|{first}(?:/{segment}*)*)?{tail}"
-    return whole, relative
-
-
-def _ipv6() -> str:
-    last = rf"(?:{_H16}:{_H16}|(?:{_OCTET}\.){{3}}{_OCTET})"
-    forms = [rf"(?:{_H16}:){{6}}{last}", rf"::(?:{_H16}:){{5}}{last}"]
-    for before in range(5):
-        head = rf"(?:(?:{_H16}:){{0,{before}}}{_H16})?::"
-        forms.append(head + rf"(?:{_H16}:){{{4 - before}}}{last}")
-    forms += [rf"(?:(?:{_H16}:){{0,5}}{_H16})?::{_H16}", rf"(?:(?:{_H16}:){{0,6}}{_H16})?::"]
-    return "(?:" + "|".join(forms) + ")"
-
-
-_IPV6 = _ipv6()
-_URI, _URI_RELATIVE = _references("", "")
-_IRI, _IRI_RELATIVE = _references(_UCS, _PRIVATE)
-
-# RFC 6570.
-_VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*(?::[1-9][0-9]{0,3}|\*)?"
-_TEMPLATE = (
-    rf"(?:[!\#$&-;=?@A-Z\[\]_a-z~{_UCS}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
-    rf"|\{{[+\#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
-)
-
-# ISO 8601 as RFC 3339 has it; RFC 1123; RFC 6901.
-_DURATION_TIME = r"T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
-_DURATION_DATE = r"(?:[0-9]+D|[0-9]+M(?:[0-9]+D)?|[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?)"
-_DURATION = rf"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+W)"
-_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?"
-_HOSTNAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
-_POINTER = r"(?:/(?:[^~/]|~[01])*)*"
-
-
-# RFC 5321 and RFC 6531.
-_ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-" + "{more}]+"
-_QUOTED = r'"(?:[\x20-\x21\x23-\x5b\x5d-\x7e{more}]|\\[\x20-\x7e])*"'
-_LITERAL = rf"\[(?:(?:{_OCTET}\.){{3}}{_OCTET}|IPv6:{_IPV6})\]"
+_HOSTNAME, _ADDRESS = re.compile(patterns.HOSTNAME), re.compile(patterns.LITERAL)
+_LOCAL, _LOCAL_WIDE = re.compile(patterns.LOCAL), re.compile(patterns.LOCAL_WIDE)
 
 
 def _is_hostname(text: str) -> bool:
-    if _HOSTNAME.fullmatch(text) is None or not text.isascii():
+    if len(text) > 253 or _HOSTNAME.fullmatch(text) is None:
         return False
     return "xn--" not in text.lower() or _is_idn_hostname(text)
 
@@ -175,17 +118,6 @@ def _is_mailbox(text: str, local: "re.Pattern[str]", is_host: Predicate) -> bool
     return _ADDRESS.fullmatch(domain) is not None or is_host(domain)
 
 
-_ADDRESS = re.compile(_LITERAL)
-
-
-def _local(more: str) -> "re.Pattern[str]":
-    atom, quoted = _ATOM.replace("{more}", more), _QUOTED.replace("{more}", more)
-    return re.compile(rf"{atom}(?:\.{atom})*|{quoted}")
-
-
-_LOCAL, _LOCAL_WIDE = _local(""), _local("\u0080-\U0010ffff")
-
-
 @lru_cache(maxsize=1024)
 def _is_regex(text: str) -> bool:
     try:
@@ -199,18 +131,18 @@ _OWN: dict[str, Predicate] = {
     "date": _is_date,
     "time": _is_time,
     "date-time": _is_date_time,
-    "duration": _matcher(_DURATION),
-    "uri": _matcher(_URI),
-    "uri-reference": _matcher(f"{_URI}|{_URI_RELATIVE}"),
-    "iri": _matcher(_IRI),
-    "iri-reference": _matcher(f"{_IRI}|{_IRI_RELATIVE}"),
-    "uri-template": _matcher(_TEMPLATE),
+    "duration": _matcher(patterns.DURATION),
+    "uri": _matcher(patterns.URI),
+    "uri-reference": _matcher(f"{patterns.URI}|{patterns.URI_RELATIVE}"),
+    "iri": _matcher(patterns.IRI),
+    "iri-reference": _matcher(f"{patterns.IRI}|{patterns.IRI_RELATIVE}"),
+    "uri-template": _matcher(patterns.TEMPLATE),
     "hostname": _is_hostname,
     "idn-hostname": _is_idn_hostname,
     "email": lambda text: _is_mailbox(text, _LOCAL, _is_hostname),
     "idn-email": lambda text: _is_mailbox(text, _LOCAL_WIDE, _is_any_hostname),
-    "json-pointer": _matcher(_POINTER),
-    "relative-json-pointer": _matcher(rf"(?:0|[1-9][0-9]*)(?:\#|{_POINTER})"),
+    "json-pointer": _matcher(patterns.POINTER),
+    "relative-json-pointer": _matcher(patterns.RELATIVE_POINTER),
     "regex": _is_regex,
-    "uuid": _matcher(r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"),
+    "uuid": _matcher(patterns.UUID),
 }

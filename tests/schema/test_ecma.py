@@ -37,6 +37,9 @@ def finds(pattern, text):
         (r"\bfoo\b", "a foo", "éfooo"),
         (r"é\b", "éa", "é"),
         (r"[[a]", "[", "b"),
+        (r"^(a)\1{2}$", "aaa", "aa"),
+        (r"^(a)\1[1]$", "aa1", "a\x091"),
+        ("^" + "(a)" * 9 + r"(b)\10$", "a" * 9 + "bb", "a" * 10 + "b0"),
         (r"[a&&b]", "&", "c"),
         (r"[(?:]", "?", "x"),
         (r"^[\b]$", "\x08", "b"),
@@ -49,13 +52,16 @@ def test_it_finds_what_ecma_finds(pattern, yes, no):
     assert not finds(pattern, no)
 
 
-@pytest.mark.parametrize("pattern", ["(", "[a", "a**", r"\a", r"\Z", "(?i)a", "(?P<a>b)", "(?#x)", "a++", "(?>a)"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["(", "[a", "a**", r"\a", r"\Z", "(?i)a", "(?P<a>b)", "(?#x)", "a++", "(?>a)", r"[\B]", r"(a)\2", r"(a)\10"],
+)
 def test_what_is_no_ecma_pattern_is_refused(pattern):
     with pytest.raises(InvalidGrammarError):
         translate_pattern(pattern)
 
 
-@pytest.mark.parametrize("pattern", [r"\p{Script=Greek}", "(?<=a|bc)d"])
+@pytest.mark.parametrize("pattern", [r"\p{Script=Greek}", "(?<=a|bc)d", "(a)" * 100 + r"\100"])
 def test_what_python_cannot_do_is_unsupported(pattern):
     with pytest.raises(UnsupportedGrammarError):
         translate_pattern(pattern)

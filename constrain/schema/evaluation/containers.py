@@ -257,9 +257,7 @@ def _resolved(clause: Clause, item: Frame) -> Clause:
     """``clause`` without what it asks of ``item``, which has ended."""
     numbers: dict[int, int] = {}
     for entry, node in enumerate(item.entries):
-        reference = item.plan.entries[entry]
-        true = reference if isinstance(reference, bool) else item.status[reference] > 0
-        numbers[node.number] = 1 if true else -1
+        numbers[node.number] = 1 if item.status_of(entry) > 0 else -1
     kept = []
     for conjunction in clause:
         if all(slot >= 0 or numbers[-1 - slot] == wanted for slot, wanted in conjunction):

@@ -15,11 +15,10 @@ from constrain.schema.evaluation.characters import ANY_CHARACTER, Ranges
 from constrain.schema.evaluation.frames import BEGUN, COUNT, LIMIT, NAME_START, OPEN, PIECES, SPEC, Frame, unwound
 from constrain.schema.evaluation.kinds import ARRAY, OBJECT
 from constrain.schema.evaluation.network import NoAutomatonError
+from constrain.schema.evaluation.numbers import NumberReader
 from constrain.schema.evaluation.program import Program
 from constrain.schema.evaluation.scanner import MAX_DEPTH, Mode
-from constrain.schema.evaluation.spans import span_of
-from constrain.schema.evaluation.strings import StringReader
-from constrain.schema.evaluation.values import MAX_NUMBER_BYTES, digits_of, may_become, read_number
+from constrain.schema.evaluation.values import MAX_NUMBER_BYTES
 from constrain.schema.matching import MatchTimeoutError
 
 
@@ -69,7 +68,7 @@ class ContentBounds(NamedTuple):
     most: int | None
 
 
-class Evaluator(StringReader):
+class Evaluator(NumberReader):
     """One text against one program. Owned by one sequence.
 
     Any JSON text of RFC 8259 is read, in any order of properties, form of numbers and layout, with these limits: names
@@ -164,6 +163,8 @@ class Evaluator(StringReader):
             for gate in around.plan.name_gates:
                 if not around.status[gate.slot]:
                     return False
+            if any(not around.status[slot] for slot, _ in around.plan.name_refusals):
+                return False
         if frame.fields[OPEN] == 0:
             return True
         if any(status[slot] == 0 for slot, _ in plan.patterns) or any(status[slot] == 0 for slot, _ in plan.strings):
@@ -246,14 +247,9 @@ class Evaluator(StringReader):
 
     def _is_fatal(self, frame: Frame, value: int) -> bool:
         """Whether all is false once the one entry of ``frame`` is ``value``."""
-        mark, result = len(self._trail.changes), self._verdicts.result
         entry = frame.plan.entries[0]
         assert not isinstance(entry, bool)
-        self._verdicts.settle([(frame, entry, value)])
-        fatal = self._verdicts.result < 0
-        self._trail.undo(mark)
-        self._verdicts.result = result
-        return fatal
+        return self._all_fail([[(frame, entry, value)]])
 
     def ignores_digits(self, num_bytes: int) -> bool:
         """Inside a number that ``num_bytes`` more cannot make false before it ends.
@@ -266,6 +262,8 @@ class Evaluator(StringReader):
         if b"e" in self.partial or b"E" in self.partial:
             return False
         status, plan = frame.status, frame.plan
+        if len(self.partial) + num_bytes >= MAX_NUMBER_BYTES - plan.room and frame.fields[OPEN]:
+            return False
         return not any(status[slot] == 0 for leaves in (plan.digits, plan.spans) for slot, _ in leaves)
 
     def content_bounds(self) -> ContentBounds | None:
@@ -284,6 +282,11 @@ class Evaluator(StringReader):
         most = min(later) - 1 - frame.fields[COUNT] if later and frame.fields[OPEN] else None
         hopeful = []
         around = frame.parent if frame.is_name else None
+        for slot, n in around.plan.name_refusals if around is not None and around.fields[OPEN] else ():
+            assert around is not None
+            refusing, so_far = around.plan.name_patterns[n], frame.states[len(plan.patterns) + n]
+            if not around.status[slot] and refusing is not None and so_far is not None:
+                undecided.append((refusing, so_far))
         for gate in around.plan.name_gates if around is not None and around.fields[OPEN] else ():
             assert around is not None
             if around.status[gate.slot]:
@@ -319,38 +322,6 @@ class Evaluator(StringReader):
         """Where the innermost open value, or name, began."""
         frame = self._top
         return -1 if frame is None else frame.start
-
-    # Numbers and literals.
-
-    def number_so_far(self, text: bytes) -> bool:
-        frame = self._top
-        assert frame is not None
-        for slot, digits in frame.plan.digits:
-            if not frame.status[slot] and not may_become(text, digits):
-                self._verdicts.settle([(frame, slot, -1)])
-        spans = frame.plan.spans
-        if spans and frame.fields[OPEN] and (span := span_of(text)) is not None:
-            for slot, early in spans:
-                if not frame.status[slot] and (verdict := early(span)):
-                    self._verdicts.settle([(frame, slot, verdict)])
-        for around, slot, values in self._constants(frame.parent):
-            if not may_become(text, [digits_of(number) for number in values.numbers if number not in around.seen]):
-                self._verdicts.settle([(around, slot, -1)])
-        return self._verdicts.result >= 0
-
-    def number_ends(self, text: bytes) -> bool:
-        frame = self._top
-        assert frame is not None
-        value = read_number(text) if frame.keeps or frame.fields[OPEN] else None
-        if value is not None:
-            self._verdicts.settle(
-                [
-                    (frame, slot, 1 if test(value, text) else -1)
-                    for slot, test in frame.plan.numbers
-                    if not frame.status[slot]
-                ]
-            )
-        return self._close(value)
 
     def literal_ends(self, value: Any) -> bool:
         return self._close(value)

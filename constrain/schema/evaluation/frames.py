@@ -58,6 +58,11 @@ class Frame:
         self.is_name = is_name
         self.depth: int = 0 if parent is None else parent.depth + 1
 
+    def status_of(self, entry: int) -> int:
+        """What is decided of one of ``entries``: 1, -1 or 0."""
+        reference = self.plan.entries[entry]
+        return self.status[reference] if not isinstance(reference, bool) else 1 if reference else -1
+
     def copy(self, parent: "Frame | None") -> "Frame":
         """The same state in lists of its own."""
         frame: Frame = object.__new__(Frame)

@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Any
 
 from constrain.schema.evaluation.automaton import Pattern
-from constrain.schema.evaluation.formats import FormatChecker
+from constrain.schema.evaluation.formats import FormatCheck
 from constrain.schema.evaluation.kinds import (
     ARRAY,
     EVERY_KIND,
@@ -89,7 +89,7 @@ class Node:
     max_items: int | None = None
     # Strings.
     patterns: list[Pattern] = field(default_factory=list)
-    format: FormatChecker | None = None
+    format: FormatCheck | None = None
     min_length: int = 0
     max_length: int | None = None
     # Numbers.

@@ -7,7 +7,7 @@ from constrain.schema.evaluation.automaton import Automaton, State
 from constrain.schema.evaluation.circuit import Reference
 from constrain.schema.evaluation.nodes import Node, Values
 from constrain.schema.evaluation.sources import NameGate, NameTable, Unevaluated
-from constrain.schema.evaluation.spans import EarlyTest
+from constrain.schema.evaluation.spans import EarlyTest, Multiple
 from constrain.schema.evaluation.values import Number
 
 
@@ -79,6 +79,7 @@ class Plan:
     name_gates: tuple[NameGate, ...] = ()
     closed: NameTable | None = None  # of those that list names and ask nothing else
     open_gates: tuple[NameGate, ...] = ()  # the others
+    name_refusals: tuple[tuple[int, int], ...] = ()  # (slot, place): false at a name that matches the pattern there
     name_patterns: tuple[Automaton | None, ...] = ()
     # Arrays.
     hits: tuple[Hits, ...] = ()
@@ -93,6 +94,9 @@ class Plan:
     numbers: tuple[tuple[int, Callable[[Number, bytes], bool]], ...] = ()
     digits: tuple[tuple[int, tuple[tuple[bool, str], ...]], ...] = ()
     spans: tuple[tuple[int, EarlyTest], ...] = ()  # of those in ``numbers`` that a beginning may decide
+    integers: tuple[int, ...] = ()  # of those, the ones of integers
+    multiples: tuple[tuple[int, Multiple], ...] = ()
+    room: int = 1  # in how many of the last bytes that a number may have its digits decide something
 
     def name_starts(self) -> list[State | None]:
         """The states of ``name_patterns`` before a name."""

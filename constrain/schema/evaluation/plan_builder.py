@@ -9,7 +9,7 @@ from constrain.schema.evaluation.kinds import NUMBERS, STRING
 from constrain.schema.evaluation.nodes import Node, Values
 from constrain.schema.evaluation.plan import Children, Distinct, Hits, Plan
 from constrain.schema.evaluation.sources import NameGate, Source, Unevaluated, name_table
-from constrain.schema.evaluation.spans import EarlyTest, of_values
+from constrain.schema.evaluation.spans import EarlyTest, Multiple, of_values
 from constrain.schema.evaluation.values import Number
 
 
@@ -39,6 +39,8 @@ class PlanBuilder:
         self.numbers: list[tuple[int, Callable[[Number, bytes], bool]]] = []
         self.digits: list[tuple[int, tuple[tuple[bool, str], ...]]] = []
         self.spans: list[tuple[int, EarlyTest]] = []
+        self.integers: list[int] = []
+        self.multiples: list[tuple[int, Multiple]] = []
 
     def build(self, nodes: Sequence[Node]) -> Plan:
         """The plan whose entries are those of ``nodes``, in order."""
@@ -74,6 +76,9 @@ class PlanBuilder:
         plan.numbers = tuple(item for item in self.numbers if item[0] in live)
         plan.digits = tuple(item for item in self.digits if item[0] in live)
         plan.spans = tuple(item for item in self.spans if item[0] in live)
+        plan.integers = tuple(slot for slot in self.integers if slot in live)
+        plan.multiples = tuple(item for item in self.multiples if item[0] in live)
+        plan.room = max((multiple.room for _, multiple in plan.multiples), default=1)
         return plan
 
     def _live(self, roots: set[int]) -> set[int]:
@@ -102,6 +107,12 @@ class PlanBuilder:
                     for source in sources
                 )
                 gates.append(NameGate(slot, sources, places))
+        plan.name_refusals = tuple(
+            (item.slot, patterns.setdefault(pattern, len(patterns)))
+            for item in plan.children
+            for pattern, child in item.node.pattern_properties
+            if child.is_never and pattern.automaton is not None
+        )
         plan.name_gates, plan.name_patterns = tuple(gates), tuple(pattern.automaton for pattern in patterns)
         closed = [gate for gate in gates if gate.lists_names_only]
         plan.closed = name_table([(gate.slot, gate.listed) for gate in closed]) if closed else None

@@ -5,7 +5,7 @@ from typing import Any
 from constrain.errors import LimitExceededError, Unsupported, UnsupportedGrammarError
 from constrain.schema.dialects import DRAFT_4, DRAFT_2020_12
 from constrain.schema.evaluation.automaton import pattern_of
-from constrain.schema.evaluation.formats import format_checker
+from constrain.schema.evaluation.formats import format_check
 from constrain.schema.evaluation.kinds import KINDS_OF_TYPE
 from constrain.schema.evaluation.nodes import Node, NodeTable
 from constrain.schema.evaluation.values import exact_number
@@ -52,7 +52,7 @@ class _Reader:
         self._read_arrays()
         self._read_scalars()
         if assert_formats and "format" in self._keywords:
-            self._node.format = format_checker(self._keywords["format"], self._source)
+            self._node.format = format_check(self._keywords["format"], self._source)
 
     def _child(self, *tokens: str | int) -> Node:
         return self._made[id(self._source.child(*tokens))]

@@ -7,7 +7,7 @@ from constrain.schema.evaluation.circuit import Reference
 from constrain.schema.evaluation.kinds import NEGATIVE
 from constrain.schema.evaluation.nodes import Node
 from constrain.schema.evaluation.plan_builder import PlanBuilder
-from constrain.schema.evaluation.spans import EarlyTest, of_bound, of_multiple
+from constrain.schema.evaluation.spans import EarlyTest, multiple_of, of_bound, of_multiple
 from constrain.schema.evaluation.values import Number
 from constrain.schema.exact import is_multiple
 
@@ -25,7 +25,11 @@ def string_parts(builder: PlanBuilder, node: Node) -> list[Reference]:
             parts.append(builder.circuit.leaf())
             builder.patterns.append((int(parts[-1]), automaton))
     if node.format is not None:
-        parts.append(_text_leaf(builder, node.format))
+        for automaton in node.format.automata:
+            parts.append(builder.circuit.leaf())
+            builder.patterns.append((int(parts[-1]), automaton))
+        parts += builder.counted(0, node.format.max_length)
+        parts.append(_text_leaf(builder, node.format.test))
     return parts
 
 
@@ -43,6 +47,8 @@ def number_parts(builder: PlanBuilder, node: Node) -> list[Reference]:
         by_value = node.integers == "value"
         early = of_multiple(1) if by_value else None
         parts.append(_number_leaf(builder, _is_integer if by_value else _is_written_as_integer, early))
+        builder.integers.append(int(parts[-1]))
+        builder.multiples.append((int(parts[-1]), multiple_of(1)))
     if (bound := node.minimum) is not None:
         known = (False if negative else None) if bound > 0 else (None if negative else True)
         parts.append(_bound_leaf(builder, partial(_is_at_least, bound)) if known is None else known)
@@ -58,6 +64,7 @@ def number_parts(builder: PlanBuilder, node: Node) -> list[Reference]:
     if node.multiple_of is not None:
         test = partial(_is_multiple_of, node.multiple_of)
         parts.append(_number_leaf(builder, test, of_multiple(node.multiple_of)))
+        builder.multiples.append((int(parts[-1]), multiple_of(node.multiple_of)))
     return parts
 
 

@@ -51,6 +51,11 @@ _NUMBER_BEGUN = re.compile(rb"-?(?:(?:0|[1-9][0-9]*)(?:[eE](?:[+-]?[0-9]*)|\.(?:
 _LITERALS = {TRUE: b"rue", FALSE: b"alse", NULL: b"ull"}
 
 
+def is_number(text: bytes) -> bool:
+    """Whether ``text`` is a whole number."""
+    return _NUMBER.fullmatch(text) is not None
+
+
 class Scanner(ABC):
     """Splits a growing text; the methods below are told what it holds. False from any of them ends the text.
 
@@ -196,7 +201,7 @@ class Scanner(ABC):
     def end_number(self) -> bool:
         """End the number that is open, as any byte but its own does, and the end of the text."""
         text, self.partial = self.partial, b""
-        return _NUMBER.fullmatch(text) is not None and self.number_ends(text)
+        return is_number(text) and self.number_ends(text)
 
     def _scan_literal(self, data: bytes, at: int) -> int:
         rest = self.partial

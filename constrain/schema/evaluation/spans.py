@@ -4,7 +4,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import NamedTuple
 
-from constrain.schema.evaluation.values import Number
+from constrain.schema.evaluation.values import MAX_EXPONENT_DIGITS, Number
 from constrain.schema.exact import is_multiple, scaled
 
 _LEAST = Decimal((0, (1,), -(10**11)))
@@ -25,6 +25,10 @@ class Span(NamedTuple):
     grows: bool
 
 
+_EXPONENT_BYTES = 6
+"""More than an exponent takes that undoes all decimals of the longest number."""
+_MANTISSA = frozenset(b"-.0123456789")
+
 EarlyTest = Callable[[Span], int]
 """What is true, 1, or false, -1, of all values of a span; 0 if neither is proved."""
 
@@ -42,6 +46,77 @@ def span_of(text: bytes) -> Span | None:
     if exponent.startswith("-"):
         return Span(least, edge, edge, False)
     return Span(edge, most, edge, True)
+
+
+def exponent_spans(text: bytes) -> list[Span]:
+    """Spans that together have all values of a number whose exponent is begun; none where it is not.
+
+    Each has the exponents of one sign and one number of digits, since two tests may refuse different ones of them.
+    """
+    mantissa, mark, exponent = text.lower().decode("ascii").partition("e")
+    if not mark or not mantissa.strip("-0."):
+        return []
+    signs = [exponent[0]] if exponent[:1] in ("+", "-") else ["+"] if exponent else ["+", "-"]
+    begun = exponent.lstrip("+-").lstrip("0")
+    found = []
+    for sign in signs:
+        for more in range(MAX_EXPONENT_DIGITS - len(begun) + 1):
+            lowest = begun + "0" * more if begun else "0" if more < 2 else "1" + "0" * (more - 1)
+            first, last = (Decimal(f"{mantissa}e{sign}{digits}") for digits in (lowest, begun + "9" * more or "0"))
+            near, far = (first, last) if sign == "+" else (last, first)
+            found.append(Span(near, far, first, sign == "+"))
+    return found
+
+
+def whole_span(text: bytes) -> Span | None:
+    """The integers that a number without an exponent can become: none is nearer to zero than its digits together."""
+    if not set(text) <= _MANTISSA:
+        return None
+    digits = text.lstrip(b"-").replace(b".", b"").strip(b"0")
+    if not digits:
+        return None
+    sign = b"-" if text.startswith(b"-") else b""
+    return Span(Decimal((sign + digits).decode("ascii")), _ENDS[bool(sign)][1], None, True)
+
+
+class Multiple(NamedTuple):
+    """What a multiple asks of its digits: that ``divisor`` divides all together, and ``num_decimals`` at most.
+
+    It plays a part in the last ``room`` bytes that a number may have.
+    """
+
+    divisor: int
+    num_decimals: int
+
+    @property
+    def room(self) -> int:
+        return len(str(self.divisor)) + _EXPONENT_BYTES
+
+    def may_follow(self, text: bytes, num_bytes: int) -> bool:
+        """Whether a number that begins with ``text`` and has ``num_bytes`` more may keep to that."""
+        mantissa, mark, exponent = text.lower().partition(b"e")
+        whole, _, fraction = mantissa.lstrip(b"-").partition(b".")
+        digits = exponent.lstrip(b"+-") + b"9" * (num_bytes if mark else max(num_bytes - 1, 0))
+        shift = 0 if exponent.startswith(b"-") else int(digits[:MAX_EXPONENT_DIGITS] or b"0")
+        too_many = len(fraction.rstrip(b"0")) - self.num_decimals
+        if too_many > shift:
+            return False
+        number = int(whole + fraction or b"0")
+        taken = 1 + len(str(too_many)) if too_many > 0 else 0  # by an exponent, which must follow
+        for count in range(1 if mark else num_bytes - taken + 1):
+            first = number * 10**count
+            if first + -first % self.divisor < first + 10**count:
+                return True
+        return False
+
+
+def multiple_of(divisor: Number) -> Multiple:
+    """That of the multiples of ``divisor``: an exponent adds factors of ten's, and no others."""
+    number, exponent = scaled(divisor)
+    for factor in (2, 5):
+        while number and number % factor == 0:
+            number //= factor
+    return Multiple(abs(number), max(0, -exponent))
 
 
 def of_bound(test: Callable[[Number, bytes], bool]) -> EarlyTest:

@@ -36,8 +36,9 @@ class StringReader(ValueReader):
                 begun = fields[BEGUN] + text
                 trail.set(fields, BEGUN, begun)
                 self._compare(frame, begun, None)
-        if frame.is_name and frame.parent is not None and frame.parent.plan.name_gates:
-            self._advance_name(frame, frame.parent, text)
+        around = frame.parent if frame.is_name else None
+        if around is not None and (around.plan.name_gates or around.plan.name_refusals):
+            self._advance_name(frame, around, text)
         return self._verdicts.result >= 0
 
     def _advance_patterns(self, frame: Frame, text: str) -> None:
@@ -72,6 +73,10 @@ class StringReader(ValueReader):
                 following = automaton.advance(state, text)
                 if following is not state:
                     self._trail.set(states, first + n, following)
+        for slot, n in plan.name_refusals:
+            refusing = states[first + n]
+            if refusing is not None and refusing.verdict > 0 and not frame.status[slot]:
+                self._verdicts.settle([(frame, slot, -1)])
         begun = name.fields[BEGUN]
         if begun is not None:
             if not name.plan.strings:

@@ -104,11 +104,26 @@ class Verdicts:
                 number = parent.counters[hits.counter] + 1
                 self.trail.set(parent.counters, hits.counter, number)
                 todo += [(parent, limit, 1) for count, limit in hits.limits if count == number]
+            elif what == HIT and frame.fields[LATE]:
+                todo += [
+                    (parent, late, -1) for late, asked in frame.fields[LATE] if self._is_lost(asked, frame, parent)
+                ]
             elif what == UNEVALUATED and value < 0:
                 if asks_item(clause):
                     self.trail.set(frame.fields, LATE, (*frame.fields[LATE], (slot, clause)))
                 else:
                     self._await(parent, slot, clause, todo)
+
+    @staticmethod
+    def _is_lost(clause: Clause, item: Frame, parent: Frame) -> bool:
+        """Whether ``clause`` is false by what is decided of ``item``, which is still open, and around it."""
+        statuses = {node.number: item.status_of(entry) for entry, node in enumerate(item.entries)}
+        return all(
+            any(
+                (parent.status[slot] if slot >= 0 else statuses[-1 - slot]) * wanted < 0 for slot, wanted in conjunction
+            )
+            for conjunction in clause
+        )
 
     def _await(self, frame: Frame, slot: int, clause: Clause, todo: list[Pending]) -> None:
         """As ``require``, from within ``settle``."""

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from constrain.errors import LimitExceededError, Unsupported
-from constrain.schema.inventory import inventory
+from constrain.schema.evaluation.automaton import pattern_of
+from constrain.schema.inventory import KeywordUse, inventory
 from constrain.schema.json_text import join_pointer
 from constrain.schema.load import load_graph
 from constrain.schema.loosening.dropping import drop_
@@ -26,12 +27,14 @@ class LooseSchema:
     """A schema that accepts whatever the original does.
 
     ``read`` has it as the backends read schemas. ``losses`` names, for the pointer of each keyword of the original that
-    is no longer said in full, the rule; ``dropped`` has those that are not said at all.
+    is no longer said in full, the rule; ``dropped`` has those that are not said at all. ``asks_for_controls``: some
+    pattern of the original matches only texts with a control character, as far as one of its sets says.
     """
 
     read: Rewritten
     losses: dict[str, str] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
+    asks_for_controls: bool = False
 
     def without(self, items: Iterable[Unsupported]) -> "LooseSchema | None":
         """A looser one that lacks the keywords ``items``, which were found in ``read``; None if it has none of them."""
@@ -71,7 +74,15 @@ def loosened(
         return loosened(
             schema_text, assert_formats, exact_rules=False, padded=padded, any_order=any_order, any_form=any_form
         )
-    return LooseSchema(read, loosener.losses)
+    return LooseSchema(read, loosener.losses, asks_for_controls=any(map(_asks_for_controls, uses)))
+
+
+def _asks_for_controls(use: KeywordUse) -> bool:
+    if use.keyword not in ("pattern", "patternProperties") or not use.effective:
+        return False
+    automata = (pattern_of(source).automaton for source in ([use.value] if use.keyword == "pattern" else use.value))
+    sets = (ranges for automaton in automata if automaton is not None for ranges in automaton.network.sets)
+    return any(ranges and all(span[1] <= 0x1F or span == (0x7F, 0x7F) for span in ranges) for ranges in sets)
 
 
 class _Loosener(Rewriter):

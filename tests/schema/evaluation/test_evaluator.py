@@ -59,7 +59,11 @@ EARLIEST = [
     (UNEVALUATED, '{"a":1,"bb":0,'),
     ({"propertyNames": {"maxLength": 1}}, '{"ab'),
     ({"propertyNames": {"enum": ["ab"]}}, '{"b'),
-    ({"patternProperties": {"^x": False}}, '{"x"'),
+    ({"patternProperties": {"^x": False}}, '{"x'),
+    ({"patternProperties": {"^x$": False}}, '{"x"'),
+    ({"contains": {"type": "string"}, "unevaluatedItems": False}, '["a",1'),
+    ({"contains": {"const": "ab"}, "unevaluatedItems": False}, '["ab","b'),
+    ({"if": {"contains": {"const": "a"}}, "then": {"contains": {"const": "b"}}, "unevaluatedItems": False}, '["c'),
     ({"patternProperties": {"^x\\d": {}}, "additionalProperties": False}, '{"xa'),
     ({"properties": {"a": False}}, '{"a"'),
     ({"dependentSchemas": {"a": False}}, '{"a"'),
@@ -223,7 +227,8 @@ def test_recursive_references_lead_to_the_outermost_anchor():
 
 INSENSITIVE = [
     ({"type": "string"}, '"abc', True, True),
-    ({"format": "ipv4", "minLength": 2}, '"abc', True, True),
+    ({"format": "unheard-of", "minLength": 2}, '"abc', True, True),
+    ({"format": "ipv4"}, '"1.2', False, False),
     ({"pattern": "^a"}, '"', False, False),
     ({"pattern": "^a"}, '"abc', True, True),
     ({"pattern": "(a+)\\1"}, '"abc', True, True),
