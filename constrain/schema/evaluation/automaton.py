@@ -79,6 +79,11 @@ class Automaton:
         """The state after a character of the class ``number``."""
         return state if state.verdict else state.row[number] or self._expand(state, number)
 
+    def classes_in(self, ranges: Ranges) -> frozenset[int]:
+        """The classes of the characters in ``ranges``."""
+        spans = (range(bisect_right(self._edges, low) - 1, bisect_right(self._edges, high)) for low, high in ranges)
+        return frozenset(self._span_class[span] for found in spans for span in found)
+
     def may_go_on(self, state: State, ranges: Ranges) -> bool:
         """Whether some character in ``ranges`` leads on to what is not known to fail."""
         if state.verdict:
