@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-import constrain.schema.checked as checked
+import constrain.schema.refusals as refusals
 import constrain.schema.trials as trials
 from constrain.backends.auto import AutoBackend
 from constrain.errors import ConstrainError
@@ -78,7 +78,7 @@ def _count_trials() -> None:
         _TRIED[0] += len(places)
         return plain(evaluator, table, places, **kinds)
 
-    trials.refused_of = checked.refused_of = counted  # type: ignore[attr-defined]
+    trials.refused_of = refusals.refused_of = counted  # type: ignore[attr-defined]
 
 
 def compiled_cases(backend: AutoBackend, options: argparse.Namespace) -> Iterator[tuple[Any, list[str]]]:

@@ -1,152 +1,200 @@
-"""Which tokens decide nothing inside a string that has to match patterns: all of a vocabulary at once.
-
-Every token is a path through the automaton of a pattern. All paths are followed side by side, one character after the
-other, over a table of the automaton's transitions that grows as they need it.
-"""
+"""Which tokens mean the same inside a string, by what they add to its content: all of a vocabulary at once."""
 
 import weakref
-from typing import Any
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 
-from constrain.schema.evaluation import Automaton, ContentBounds, State
-from constrain.schema.token_table import Ids, Words, words_of
+from constrain.schema.end_tokens import EndTokens
+from constrain.schema.evaluation import Automaton, ContentBounds, EndBounds, State
+from constrain.schema.evaluation.characters import Ranges
+from constrain.schema.paths import ACCEPTS, FAILED, MATCHED, OPEN, UNKNOWN, Codes, Paths, TextTrie
+from constrain.schema.token_content import MAX_CHARACTERS, begun_ranges, content_of
+from constrain.schema.token_table import Ids, Words, packed, token_table, words_of
 from constrain.vocabulary import Vocabulary
 
-_MAX_CHARACTERS = 40
-_MAX_KEPT = 64
-_FAILED, _MATCHED, _START = range(3)
+_MAX_PARTS = 200
+_MAX_PATHS = 64
+_MAX_STATES = 256
+_NO_TEXT = 255
+_OWN = 1 << 30
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 
 
-class PlainTokens:
-    """The tokens of a vocabulary that are whole characters of a JSON string, without escapes; longest first."""
+@dataclass(frozen=True, slots=True)
+class _After:
+    """Where the tokens without a quote lead: to a match in any case, to what is undecided or to a failure, by rows;
+    those in none to what nobody knows. ``ends``: the code of each content that a quote follows."""
+
+    matched: Words
+    open: Words
+    failed: Words
+    ends: Codes
+
+
+class Contents:
+    """What the tokens of ``vocabulary`` add to a string up to the first quote: characters, the last maybe begun only.
+
+    An escape counts as its character, unless a quote follows.
+    """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
-        texts = {i: text for i, token in enumerate(vocabulary.token_bytes) if (text := _plain_text(token))}
-        order = sorted(texts, key=lambda i: -len(texts[i]))
-        self._ids: Ids = np.array(order, dtype=np.int64)
-        self._lengths: Ids = np.array([len(texts[i]) for i in order], dtype=np.int64)
-        self._num_words = vocabulary.num_mask_words
-        self._all = words_of(self._ids, self._num_words)
-        self._by_length = {
-            length: words_of(self._ids[self._lengths == length], self._num_words)
-            for length in np.unique(self._lengths).tolist()
-        }
-        self._codes = sorted({ord(char) for text in texts.values() for char in text})
-        number_of = {code: number for number, code in enumerate(self._codes)}
-        longest = len(texts[order[0]]) if order else 0
-        # Column n has the n-th character of each token that is so long, as an index into the codes.
-        self._columns: list[Ids] = [
-            np.array([number_of[ord(texts[i][n])] for i in order if len(texts[i]) > n], dtype=np.int64)
-            for n in range(longest)
-        ]
-        self._classes: weakref.WeakKeyDictionary[Automaton, Ids] = weakref.WeakKeyDictionary()
-        self._kept: weakref.WeakKeyDictionary[Automaton, dict[State, tuple[Words, Words]]]
-        self._kept = weakref.WeakKeyDictionary()
+        self._table, self._num_words = token_table(vocabulary), vocabulary.num_mask_words
+        tokens = list(enumerate(vocabulary.token_bytes))
+        found = {i: content for i, token in tokens if token and (content := content_of(token))}
+        texts = sorted({"", *(content.text for content in found.values())})
+        number_of = {text: number for number, text in enumerate(texts)}
+        self._trie = TextTrie(texts)
+        quoted = {i for i in found if b'"' in vocabulary.token_bytes[i]}
 
-    def alike(self, bounds: ContentBounds, words: Words) -> list[Words]:
-        """Parts of ``words``, each of tokens that are alike under ``bounds``; what is in none is for itself."""
-        row = words & self._all
+        self.ends = EndTokens(self._table, {i: found[i].text for i in quoted}, self._num_words)
+        self._ended_numbers = _ids([number_of[text] for text in self.ends.texts])
+        self._ended_lengths = _ids(list(map(len, self.ends.texts)))
+
+        # The text of each token without a quote; behind the last one for others. A character that has begun counts.
+        going = {i: content for i, content in found.items() if i not in quoted}
+        self._texts: Ids = np.full(32 * self._num_words, len(texts), dtype=np.int64)
+        self._texts[list(going)] = [number_of[content.text] for content in going.values()]
+        lengths: Ids = np.full(32 * self._num_words, MAX_CHARACTERS + 1, dtype=np.int64)
+        lengths[list(going)] = [len(content.text) + bool(content.fragment) for content in going.values()]
+        self._lengths = np.unique([0, *lengths[list(going)]]).tolist()
+        self._up_to = [packed(lengths <= length) for length in self._lengths]
+
+        self._escaped = {i: content for i, content in going.items() if content.escaped or content.fragment[:1] == b"\\"}
+        self._escapes: dict[Ranges, Words] = {}
+        begun = {i: content.fragment for i, content in going.items() if content.fragment}
+        fragments = list(dict.fromkeys(begun.values()))
+        self._fragments = fragments
+        number_of_begun = {fragment: number for number, fragment in enumerate(fragments)}
+        self._begun = _ids(list(begun))
+        self._begun_numbers = _ids([number_of_begun[fragment] for fragment in begun.values()])
+
+        self._paths: dict[tuple[Automaton, Ranges], tuple[Paths, Ids]] = {}
+        self._after: dict[tuple[Automaton, State, Ranges], _After] = {}
+        self._lock = Lock()
+
+    def prepare(self, automata: Iterable[Automaton], escapes: Ranges) -> None:
+        """Have what contents at the start of a string need."""
+        for automaton in automata:
+            if not automaton.start.verdict:
+                self._of(automaton, automaton.start, escapes)
+
+    def alike(self, bounds: ContentBounds, escapes: Ranges, words: Words) -> list[Words]:
+        """Parts of ``words``, tokens without a quote, each of alike ones; what is in none is for itself.
+
+        ``escapes``: the characters that may be written with a backslash.
+        """
+        parts = [words & self._up_to[-1] & ~self._beyond(escapes) & ~self._listed(bounds.listed)]
         for automaton, state in bounds.undecided:
-            row = row & self._after(automaton, state)[0]
-        parts = [row]
+            after = self._of(automaton, state, escapes)
+            parts = _split(parts, [after.open, after.failed, after.matched])
         for group in bounds.hopeful:
-            hopeful = np.zeros_like(row)
-            for automaton, state in group:
-                hopeful |= self._after(automaton, state)[1]
-            parts = [part for whole in parts for part in (whole & hopeful, whole & ~hopeful)]
-        if bounds.most is not None:
-            parts = [part for whole in parts for part in self._by_count(whole, bounds.most)]
-        return [part for part in parts if part.any()]
+            found = [self._of(automaton, state, escapes) for automaton, state in group]
+            hopeful = np.bitwise_or.reduce([row for after in found for row in (after.open, after.matched)])
+            failed = np.bitwise_and.reduce([after.failed for after in found])
+            parts = _split(parts, [hopeful, failed])
+        parts = _split(parts, self._between(bounds.limits))
+        return parts if len(parts) <= _MAX_PARTS else []
 
-    def _by_count(self, words: Words, most: int) -> list[Words]:
-        longer = [(length, row) for length, row in self._by_length.items() if length > most]
-        short = words.copy()
-        for _, row in longer:
-            short &= ~row
-        return [short, *(words & row for _, row in longer)]
+    def kinds(self, bounds: EndBounds, escapes: Ranges) -> Ids:
+        """For each token of ``ends`` the kind of its content before the quote; -1: its own."""
+        kinds: Ids = np.zeros(len(self._ended_lengths) + 1, dtype=np.int64)
+        kinds[-1] = -1  # for those that are not looked at
+        known = kinds[:-1]
+        if bounds.limits:
+            known[:] = np.searchsorted(bounds.limits, self._ended_lengths, side="right")
+        for automaton, state in bounds.automata:
+            codes = self._of(automaton, state, escapes).ends
+            mixed = known * (ACCEPTS + 1) + codes
+            own = np.flatnonzero(codes == UNKNOWN)
+            mixed[own] = _OWN + own
+            known[:] = np.unique(mixed, return_inverse=True)[1]
+        for place in self.ends.listed(bounds):
+            known[place] = _OWN + place
+        return kinds[self.ends.numbers]
 
-    def _after(self, automaton: Automaton, state: State) -> tuple[Words, Words]:
-        """The tokens that leave ``state`` undecided, and those that do not fail."""
-        kept = self._kept.setdefault(automaton, {})
-        rows = kept.get(state)
-        if rows is None:
-            ends = self._followed(automaton, state)
-            rows = words_of(self._ids[ends >= _START], self._num_words), words_of(self._ids[ends > 0], self._num_words)
-            if len(kept) >= _MAX_KEPT:
-                kept.pop(next(iter(kept)), None)
-            kept[state] = rows
-        return rows
+    def _listed(self, texts: Sequence[str]) -> Words:
+        """The tokens that any of ``texts`` may begin with."""
+        first = {text[:1] for text in texts}
+        found = (
+            [i for i, content in self._escaped.items() if not content.text or content.text[0] in first] if texts else []
+        )
+        found += [i for text in texts for i in self._table.beginnings(text)]
+        return words_of(found, self._num_words)
 
-    def _followed(self, automaton: Automaton, state: State) -> Ids:
-        """Where each token leads from ``state``: failed, matched, or the number of an undecided state."""
-        ends: Ids = np.full(len(self._ids), _START, dtype=np.int64)
-        if state.verdict:
-            return np.full_like(ends, _MATCHED if state.verdict > 0 else _FAILED)
-        classes = self._classes_of(automaton)
-        table = _Transitions(automaton, state)
-        for column in self._columns:
-            length = len(column)
-            ends[:length] = table.follow(ends[:length], classes[column])
-        return ends
+    def _beyond(self, escapes: Ranges) -> Words:
+        """The tokens with escapes of other characters."""
+        row = self._escapes.get(escapes)
+        if row is None:
+            beyond = [i for i, content in self._escaped.items() if not content.is_within(escapes)]
+            row = self._escapes[escapes] = words_of(beyond, self._num_words)
+        return row
 
-    def _classes_of(self, automaton: Automaton) -> Ids:
-        classes = self._classes.get(automaton)
-        if classes is None:
-            classes = np.array([automaton.class_of(code) for code in self._codes], dtype=np.int64)
-            self._classes[automaton] = classes
-        return classes
+    def _between(self, limits: Sequence[int]) -> list[Words]:
+        """The tokens by which of ``limits`` their characters reach."""
+        rows, shorter = [], np.zeros(self._num_words, dtype=np.uint32)
+        for limit in limits:
+            if limit <= self._lengths[-1]:
+                below = self._up_to[bisect_left(self._lengths, limit) - 1]
+                rows.append(below & ~shorter)
+                shorter = below
+        return [*rows, self._up_to[-1] & ~shorter]
 
+    def _of(self, automaton: Automaton, state: State, escapes: Ranges) -> _After:
+        key = automaton, state, escapes
+        after = self._after.get(key)
+        if after is None:
+            paths, nodes = self._paths_of(automaton, escapes)
+            reached = paths.follow(state)
+            by_node = reached.codes[reached.numbers]
+            by_id = np.append(by_node, np.uint8(_NO_TEXT))[nodes]
+            by_id[self._begun] = paths.begin(reached, nodes[self._begun], self._begun_numbers)
+            after = _After(
+                matched=packed(by_id == MATCHED),
+                open=packed((by_id == OPEN) | (by_id == ACCEPTS)),
+                failed=packed(by_id == FAILED),
+                ends=by_node[paths.nodes[self._ended_numbers]],
+            )
+            self._keep(self._after, key, after, _MAX_STATES)
+        return after
 
-class _Transitions:
-    def __init__(self, automaton: Automaton, start: State) -> None:
-        self._automaton, self._width = automaton, automaton.num_classes
-        self._states: list[Any] = [None, None, start]
-        self._numbers: dict[State, int] = {start: _START}
-        self._table: Ids = np.full(16 * self._width, -1, dtype=np.int64)
-        self._table[: 2 * self._width] = np.repeat([_FAILED, _MATCHED], self._width)
+    def _paths_of(self, automaton: Automaton, escapes: Ranges) -> tuple[Paths, Ids]:
+        """With the node of each token without a quote; behind the last one for others."""
+        found = self._paths.get((automaton, escapes))
+        if found is None:
+            begun = [begun_ranges(fragment, escapes) for fragment in self._fragments]
+            paths = Paths(self._trie, automaton, begun)
+            nodes = np.append(paths.nodes, paths.num_nodes)[self._texts]
+            found = paths, nodes.astype(np.int32)
+            self._keep(self._paths, (automaton, escapes), found, _MAX_PATHS)
+        return found
 
-    def follow(self, states: Ids, classes: Ids) -> Ids:
-        """The numbers of the states after one more character each."""
-        keys = states * self._width + classes
-        following: Ids = self._table[keys]
-        unknown = keys[following < 0]
-        if len(unknown):
-            for key in np.unique(unknown).tolist():
-                number = self._number(self._automaton.step_class(self._states[key // self._width], key % self._width))
-                self._table[key] = number
-            following = self._table[keys]
-        return following
-
-    def _number(self, state: State) -> int:
-        if state.verdict:
-            return _MATCHED if state.verdict > 0 else _FAILED
-        number = self._numbers.get(state)
-        if number is None:
-            number = self._numbers[state] = len(self._states)
-            self._states.append(state)
-            if (number + 1) * self._width > len(self._table):
-                self._table = np.concatenate([self._table, np.full_like(self._table, -1)])
-        return number
-
-
-def _plain_text(token: bytes) -> str:
-    """The characters of ``token``; "" where it is none of those that are looked at."""
-    if not token or b'"' in token or b"\\" in token or min(token) < 0x20:
-        return ""
-    try:
-        text = token.decode()
-    except UnicodeDecodeError:
-        return ""
-    return text if len(text) <= _MAX_CHARACTERS else ""
+    def _keep(self, kept: dict[_Key, _Value], key: _Key, value: _Value, most: int) -> None:
+        with self._lock:
+            if len(kept) >= most:
+                del kept[next(iter(kept))]
+            kept[key] = value
 
 
-_PLAIN: "weakref.WeakKeyDictionary[Vocabulary, PlainTokens]" = weakref.WeakKeyDictionary()
+def _split(parts: list[Words], rows: list[Words]) -> list[Words]:
+    return [both for part in parts for row in rows if np.count_nonzero(both := part & row)]
 
 
-def plain_tokens(vocabulary: Vocabulary) -> PlainTokens:
+def _ids(values: list[int]) -> Ids:
+    return np.array(values, dtype=np.int64)
+
+
+_CONTENTS: "weakref.WeakKeyDictionary[Vocabulary, Contents]" = weakref.WeakKeyDictionary()
+
+
+def contents_of(vocabulary: Vocabulary) -> Contents:
     """Those of ``vocabulary``, found once."""
-    plain = _PLAIN.get(vocabulary)
-    if plain is None:
-        plain = _PLAIN[vocabulary] = PlainTokens(vocabulary)
-    return plain
+    contents = _CONTENTS.get(vocabulary)
+    if contents is None:
+        contents = _CONTENTS[vocabulary] = Contents(vocabulary)
+    return contents

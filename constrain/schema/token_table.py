@@ -24,6 +24,8 @@ _ENDS = (
     re.compile(rb'.*["\]}]', re.DOTALL),
     re.compile(rb'.*["\]},a-z]', re.DOTALL),
 )
+TANGLED = re.compile(rb'"[^"]*"[^"]+"')
+"""A string ends, or none does, and another stands behind it that may be a copy of it."""
 _BLANKS = b" \t\r\n"
 
 
@@ -33,7 +35,8 @@ class TokenTable:
     each id there. The others are rows of W words.
 
     ``ends`` has for each member of ``Bears`` where in each token of ``ordered`` the last byte ends that it does not
-    bear; ``tails`` [V], in that order, numbers what stands behind the first quote, -1 where none or a backslash is.
+    bear; ``tails`` [V], in that order, numbers what stands behind the first quote, -1 where a backslash is before
+    it, none is there, or what follows is tangled.
     ``with_quote`` has the tokens that can end a string, ``without_quote`` the others, ``ends_number`` those that can do
     more than go on with a number (by a byte that is none of a number's, or a long exponent), ``closing`` those with a
     quote or a closing bracket (or a long exponent), ``not_blank`` those that are more than white space, ``stops`` the
@@ -70,11 +73,19 @@ class TokenTable:
 
     def beginnings(self, text: str) -> list[int]:
         """The ids of all tokens that ``text`` begins with."""
-        data, found = text.encode("utf-8", "surrogatepass"), []
-        for length in range(1, min(len(data), self.longest) + 1):
-            prefix = data[:length]
-            first = bisect_left(self.ordered, prefix)
-            found += self.order[first : bisect_right(self.ordered, prefix)].tolist()
+        data = text.encode("utf-8", "surrogatepass")
+        found: list[int] = []
+        at = len(self.ordered)
+        while data and (at := bisect_right(self.ordered, data, hi=at)):
+            # Of all before it, the last has the most in common with it.
+            last = self.ordered[at - 1]
+            while not data.startswith(last):
+                last = last[:-1]
+            if last == self.ordered[at - 1]:
+                first = bisect_left(self.ordered, last)
+                found += self.order[first:at].tolist() if last else []
+                last = last[:-1]
+            data = last
         return found
 
 
@@ -97,8 +108,14 @@ def one_of(words: Words) -> Words:
 def words_of(ids: Any, num_words: int) -> Words:
     """The row in which the bits of ``ids`` are set."""
     given = np.asarray(ids, dtype=np.int64)
-    words = np.zeros(num_words, dtype=np.uint32)
-    np.bitwise_or.at(words, given >> 5, np.uint32(1) << (given & 31).astype(np.uint32))
+    bits = np.zeros(32 * num_words, dtype=bool)
+    bits[given] = True
+    return packed(bits)
+
+
+def packed(bits: Any) -> Words:
+    """The row of ``bits`` [32 W]."""
+    words: Words = np.packbits(bits, bitorder="little").view(np.uint32)
     return words
 
 
@@ -115,7 +132,7 @@ def token_table(vocabulary: Vocabulary) -> TokenTable:
 
 def _tail(token: bytes) -> bytes | None:
     before, quote, behind = token.partition(b'"')
-    return behind if quote and b"\\" not in before else None
+    return behind if quote and b"\\" not in before and not TANGLED.search(token) else None
 
 
 def _end(token: bytes, pattern: "re.Pattern[bytes] | None") -> int:

@@ -1,7 +1,5 @@
 """Which of many tokens an evaluator refuses, at the cost of their distinct bytes."""
 
-from bisect import bisect_left
-
 import numpy as np
 
 from constrain.schema.evaluation import Evaluator
@@ -54,23 +52,21 @@ def refused_of(evaluator: Evaluator, table: TokenTable, places: Ids, *, quoted: 
     return refused
 
 
-def refused_by_tail(evaluator: Evaluator, table: TokenTable, places: Ids, special: list[bytes]) -> list[Ids]:
-    """As ``refused_of`` for tokens with a quote, where what they have before the first one means nothing.
+def refused_by_kind(evaluator: Evaluator, table: TokenTable, places: Ids, kinds: Ids) -> list[Ids]:
+    """As ``refused_of`` for tokens with a quote: what is before the first one has the same verdict by ``kinds``.
 
-    Those that begin with one of ``special`` are for themselves.
+    Those of a kind that go on alike are judged together; -1 is for itself.
     """
     tails = table.tails[places]
-    for prefix in special:
-        first = int(places.searchsorted(bisect_left(table.ordered, prefix)))
-        tails[first : int(places.searchsorted(table.place_behind(prefix)))] = -1
-    tried = tails < 0
-    _, firsts = np.unique(tails, return_index=True)
+    keys = np.where((tails < 0) | (kinds < 0), -1, kinds * len(table.ordered) + tails)
+    tried = keys < 0
+    _, firsts = np.unique(keys, return_index=True)
     tried[firsts] = True
     refused = refused_of(evaluator, table, places[tried], quoted=True)
     if not refused:
         return refused
-    alike = tails[np.searchsorted(places, np.concatenate(refused))]
-    return [*refused, places[np.isin(tails, alike[alike >= 0])]]
+    alike = keys[np.searchsorted(places, np.concatenate(refused))]
+    return [*refused, places[np.isin(keys, alike[alike >= 0])]]
 
 
 def _decided_prefix(evaluator: Evaluator, token: bytes, length: int, *, refusing: bool) -> bytes:

@@ -39,8 +39,20 @@ def _tokens() -> list[bytes]:
         "1e",
         "\n  ",
         '""',
+        "b" * 50,
+        "a\\\\",
+        "\\\\/",
+        "x\\\\u00",
+        "\\\\u0061",
+        '":"","',
+        '":null,"ab":',
     ]
-    return [bytes([byte]) for byte in range(256)] + [text.encode() for text in dict.fromkeys([*texts, *structure])]
+    fragments = [b"a\xe6", b"\xe6\x97", b"b\xc3", b"\xf0\x9f\x98"]
+    return (
+        [bytes([byte]) for byte in range(256)]
+        + [text.encode() for text in dict.fromkeys([*texts, *structure])]
+        + fragments
+    )
 
 
 VOCABULARY = Vocabulary([b"", *_tokens()], stop_token_ids=[0])
@@ -71,6 +83,14 @@ SCHEMAS: list[tuple[Any, Any]] = [
     ({"type": "object", "properties": {"ab": {"type": "null"}, "abx": {"enum": ["x"]}}, "not": {"required": ["x", "a"]},
       "minProperties": 1}, {"ab": None, "abx": "x", "a": [{"a": 1}], "xb": "x"}),
     ({"type": "array", "items": {"type": "number", "not": {"multipleOf": 3}}, "uniqueItems": True}, [1, 10.5, 20]),
+    ({"type": "object", "minProperties": 2, "oneOf": [
+      {"properties": {"ab": {"const": kind}}, "patternProperties": {pattern: {"type": "null"}},
+       "additionalProperties": False, "required": ["ab"]}
+      for kind, pattern in (("a", "^b+$"), ("x", "é|日"), ("é", "^a/"))]}, {"ab": "x", "a日": None, "é": None}),
+    ({"type": "array", "items": {"type": "string"}, "contains": {"anyOf": [
+      {"enum": ["a/b", "a日", "ab\nb", "é" * 3]}, {"pattern": "^b+$", "minLength": 3}]}}, ["a", "bbbb", "a/b"]),
+    ({"type": "array", "items": {"type": "string", "maxLength": 4, "not": {"pattern": "é$"}}, "uniqueItems": True,
+      "contains": {"const": "a/"}}, ["a/", "bé1", "日"]),
 ]  # fmt: skip
 
 
@@ -95,6 +115,29 @@ def test_the_mask_is_what_one_token_at_a_time_says(schema: Any, value: Any, prof
         assert state is RowState.CONSTRAINED and grammar.accept([token_id]) == 1
 
 
+@pytest.mark.parametrize(("schema", "value"), SCHEMAS)
+def test_a_mask_says_nothing_of_what_was_asked_before(schema: Any, value: Any) -> None:
+    rng = random.Random(0)
+    grammar, ids = started(schema), []
+    for _ in range(40):
+        ROW.fill(grammar)
+        allowed = ROW.allowed_ids()
+        token_id = int(rng.choice(allowed[allowed > 0] if len(allowed) > 1 else allowed))
+        assert grammar.accept([token_id]) == 1
+        ids.append(token_id)
+        if rng.random() < 0.4 or grammar.is_terminated:
+            ROW.fill(grammar)
+            count = rng.randint(1, min(3, len(ids)))
+            grammar.rollback(count)
+            del ids[-count:]
+        ROW.fill(grammar)
+        fresh = started(schema)
+        assert fresh.accept(ids) == len(ids)
+        found = ROW.allowed_ids().tolist()
+        ROW.fill(fresh)
+        assert found == ROW.allowed_ids().tolist()
+
+
 def test_verdicts_of_one_string_do_not_reach_another() -> None:
     grammar = started({"type": "array", "items": {"type": "string"}, "contains": {"const": "a"}, "maxItems": 2})
     assert grammar.accept(VOCABULARY.encode('["b')) and grammar.accept(VOCABULARY.encode("b"))
@@ -105,6 +148,17 @@ def test_verdicts_of_one_string_do_not_reach_another() -> None:
     assert grammar.accept(VOCABULARY.encode('["a')) and ROW.fill(grammar) and ROW.allows(closing)
     grammar.reset()
     assert grammar.accept(VOCABULARY.encode('["a", "b')) and ROW.fill(grammar) and ROW.allows(closing)
+
+
+def test_verdicts_of_one_content_do_not_reach_another() -> None:
+    grammar = started({"type": "array", "contains": {"pattern": "^a"}, "items": {"type": "string"}})
+    assert isinstance(grammar, CheckedGrammar)
+    closing = VOCABULARY.token_bytes.index(b'"]')
+    assert grammar.accept(VOCABULARY.encode('["')) == 1
+    for text, ends in (("a", True), ("b", False), ("a", True)):
+        assert grammar.accept(VOCABULARY.encode(text)) == 1 and ROW.fill(grammar)
+        assert ROW.allows(closing) is ends
+        grammar.rollback(1)
 
 
 def test_a_fork_rolls_back_past_where_it_was_made() -> None:

@@ -5,14 +5,13 @@ and push their verdicts up, through the values around it, to the root. Circuits 
 that an early false is a proof that no completion is valid, under ``not`` and in ``oneOf``, too.
 """
 
-from bisect import bisect_left
 from collections.abc import Hashable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from constrain.schema.evaluation.automaton import Automaton, State
+from constrain.schema.evaluation.bounds import ContentBounds, EndBounds, content_bounds, end_bounds
 from constrain.schema.evaluation.characters import ANY_CHARACTER, Ranges
-from constrain.schema.evaluation.frames import BEGUN, COUNT, LIMIT, NAME_START, OPEN, PIECES, SPEC, Frame, unwound
+from constrain.schema.evaluation.frames import BEGUN, COUNT, LIMIT, NAME_START, OPEN, SPEC, Frame
 from constrain.schema.evaluation.kinds import ARRAY, OBJECT
 from constrain.schema.evaluation.network import NoAutomatonError
 from constrain.schema.evaluation.numbers import NumberReader
@@ -51,21 +50,6 @@ class ScanState(NamedTuple):
     mode: Mode
     container: str
     partial: bytes
-
-
-class ContentBounds(NamedTuple):
-    """What is asked of the content of a string that goes on, from here to its end.
-
-    The automata of ``undecided``, and each group of ``hopeful``, in which one at least must not fail; what is compared
-    with texts, of which ``listed`` may follow; and anything that counts, from ``most`` characters on. Two contents are
-    alike if they leave all of ``undecided`` so, fail in the same groups, begin none of ``listed``, and have equally
-    many characters, or at most ``most`` both.
-    """
-
-    undecided: tuple[tuple[Automaton, State], ...]
-    hopeful: tuple[tuple[tuple[Automaton, State], ...], ...]
-    listed: tuple[str, ...]
-    most: int | None
 
 
 class Evaluator(NumberReader):
@@ -221,30 +205,6 @@ class Evaluator(NumberReader):
         frame = self._top
         return frame is not None and not frame.keeps and not any(not frame.status[slot] for slot, _ in frame.plan.texts)
 
-    def told_apart(self) -> list[str] | None:
-        """The ways to go on to the closing quote that mean anything: all others have one verdict, with what follows.
-
-        None where others may mean something, too.
-        """
-        frame = self._top
-        if frame is None or self.partial or not self.is_insensitive():
-            return None
-        if self.mode == Mode.IN_STRING:
-            return [] if self.ends_alike() else None
-        around = frame.parent
-        assert around is not None
-        named = self._program.named(around.plan)
-        if frame.fields[OPEN] or named is None:
-            return None
-        begun = "".join(unwound(frame.fields[PIECES]))
-        found = [name for name in around.seen if name.startswith(begun)]
-        if around.fields[OPEN]:
-            at = bisect_left(named, begun)
-            while at < len(named) and named[at].startswith(begun):
-                found.append(named[at])
-                at += 1
-        return [name[len(begun) :] for name in found]
-
     def _is_fatal(self, frame: Frame, value: int) -> bool:
         """Whether all is false once the one entry of ``frame`` is ``value``."""
         entry = frame.plan.entries[0]
@@ -271,38 +231,17 @@ class Evaluator(NumberReader):
         frame = self._top
         if frame is None or self.mode not in (Mode.IN_STRING, Mode.IN_NAME) or self.partial:
             return None
-        status, plan, begun = frame.status, frame.plan, frame.fields[BEGUN]
-        undecided = [
-            (automaton, state)
-            for (slot, automaton), state in zip(plan.patterns, frame.states, strict=False)
-            if not status[slot] and automaton is not None and state is not None
-        ]
-        listed = [text for slot, texts in plan.strings if not status[slot] for text in texts]
-        later = [count for count, slot in plan.limits[frame.fields[LIMIT] :] if not status[slot]]
-        most = min(later) - 1 - frame.fields[COUNT] if later and frame.fields[OPEN] else None
-        hopeful = []
-        around = frame.parent if frame.is_name else None
-        for slot, n in around.plan.name_refusals if around is not None and around.fields[OPEN] else ():
-            assert around is not None
-            refusing, so_far = around.plan.name_patterns[n], frame.states[len(plan.patterns) + n]
-            if not around.status[slot] and refusing is not None and so_far is not None:
-                undecided.append((refusing, so_far))
-        for gate in around.plan.name_gates if around is not None and around.fields[OPEN] else ():
-            assert around is not None
-            if around.status[gate.slot]:
-                continue
-            left = list(gate.sources_left(around.status))
-            places = [place for _, found in left for place in found]
-            first, automata = len(plan.patterns), around.plan.name_patterns
-            named = [
-                (automaton, state) for n in places if (automaton := automata[n]) and (state := frame.states[first + n])
-            ]
-            if any(source.everything for source, _ in left) or len(named) < len(places):
-                continue
-            listed += [name for source, _ in left for name in source.names]
-            hopeful.append(tuple(named))
-        rests = [] if begun is None else [text[len(begun) :] for text in listed if text.startswith(begun)]
-        return ContentBounds(tuple(undecided), tuple(hopeful), tuple(dict.fromkeys(rests)), most)
+        return content_bounds(frame)
+
+    def end_bounds(self) -> EndBounds | None:
+        """What the content means, once it ends; None where only feeding it tells."""
+        frame = self._top
+        if frame is None or self.mode not in (Mode.IN_STRING, Mode.IN_NAME) or self.partial:
+            return None
+        try:
+            return end_bounds(frame, self._program)
+        except NoAutomatonError:
+            return None
 
     def scan_state(self) -> ScanState:
         """Hashable, and small but for numbers."""

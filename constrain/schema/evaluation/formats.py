@@ -10,6 +10,7 @@ from constrain.errors import Unsupported, UnsupportedGrammarError
 from constrain.schema.evaluation.automaton import Automaton
 from constrain.schema.evaluation.mailbox import LocalPart
 from constrain.schema.evaluation.network import Network
+from constrain.schema.evaluation.pattern_automaton import PatternAutomaton
 from constrain.schema.evaluation.regex_syntax import RegexSyntax
 from constrain.schema.format_patterns import MAX_LENGTHS, language_of
 from constrain.schema.formats import FORMATS, checker_of
@@ -49,5 +50,5 @@ def _automata(name: str) -> tuple[Automaton, ...]:
     if name == "regex":
         return (RegexSyntax(),)
     parsed = (_parser.parse(rf"(?:{pattern})\Z") for pattern in language_of(name))
-    found = (Automaton(Network(each, Automaton, searches=False)) for each in parsed)
+    found = (PatternAutomaton(Network(each, PatternAutomaton, searches=False)) for each in parsed)
     return (*found, LocalPart()) if name in ("email", "idn-email") else tuple(found)

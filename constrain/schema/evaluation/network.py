@@ -22,14 +22,14 @@ _EVERYTHING: Ranges = ((0, 0x10FFFF),)
 
 
 class LookState(Protocol):
-    """How far a look-ahead has come, as ``automaton.State``."""
+    """How far a look-ahead has come, as ``State``."""
 
     verdict: int
     accepts: bool
 
 
 class Look(Protocol):
-    """What stands behind a look-ahead, as ``automaton.Automaton``."""
+    """What stands behind a look-ahead, as ``PatternAutomaton``."""
 
     start: Any
     network: "Network"

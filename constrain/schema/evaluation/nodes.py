@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from constrain.schema.evaluation.automaton import Pattern
 from constrain.schema.evaluation.formats import FormatCheck
 from constrain.schema.evaluation.kinds import (
     ARRAY,
@@ -19,6 +18,7 @@ from constrain.schema.evaluation.kinds import (
     STRING,
     TRUE,
 )
+from constrain.schema.evaluation.pattern_automaton import Pattern
 from constrain.schema.evaluation.values import Number, canonical, digits_of
 
 

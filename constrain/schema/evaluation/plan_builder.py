@@ -3,10 +3,11 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from constrain.schema.evaluation.automaton import Automaton, Pattern
+from constrain.schema.evaluation.automaton import Automaton
 from constrain.schema.evaluation.circuit import Circuit, Reference
 from constrain.schema.evaluation.kinds import NUMBERS, STRING
 from constrain.schema.evaluation.nodes import Node, Values
+from constrain.schema.evaluation.pattern_automaton import Pattern
 from constrain.schema.evaluation.plan import Children, Distinct, Hits, Plan
 from constrain.schema.evaluation.sources import NameGate, Source, Unevaluated, name_table
 from constrain.schema.evaluation.spans import EarlyTest, Multiple, of_values

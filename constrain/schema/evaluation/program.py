@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 
 from constrain.schema.dialects import DRAFT_2020_12, Dialect
 from constrain.schema.documents import Documents
+from constrain.schema.evaluation.automaton import Automaton
 from constrain.schema.evaluation.build_plan import build_plan
 from constrain.schema.evaluation.kinds import NUM_KINDS
 from constrain.schema.evaluation.nodes import Node, NodeTable
+from constrain.schema.evaluation.pattern_automaton import Pattern
 from constrain.schema.evaluation.plan import Plan
 from constrain.schema.evaluation.read_nodes import read_nodes
 from constrain.schema.evaluation.sources import Clause, asks_item
@@ -49,14 +51,14 @@ class _Kept:
     members: dict[str, Spec] = field(default_factory=dict)
     items: list[Spec] = field(default_factory=list)
     num_first: int = 0
-    named: tuple[str, ...] | None = None
+    named: tuple[tuple[str, ...], tuple[Pattern, ...]] = ((), ())
 
 
 class Program:
-    """``num_nodes`` subschemas, in one dynamic scope each."""
+    """``num_nodes`` subschemas, in one dynamic scope each. ``automata``: those of their patterns."""
 
-    def __init__(self, root: Node, num_nodes: int) -> None:
-        self.num_nodes = num_nodes
+    def __init__(self, root: Node, num_nodes: int, automata: tuple[Automaton, ...] = ()) -> None:
+        self.num_nodes, self.automata = num_nodes, automata
         self._plans: dict[tuple[int, tuple[int, ...]], Plan] = {}
         self._kept: dict[int, _Kept] = {}
         self.empty = Spec()
@@ -103,8 +105,8 @@ class Program:
         """What applies to the names in an object with ``plan``."""
         return self._of(plan).names
 
-    def named(self, plan: Plan) -> tuple[str, ...] | None:
-        """The names, sorted, that an object with ``plan`` tells apart from others; None where patterns do."""
+    def named(self, plan: Plan) -> tuple[tuple[str, ...], tuple[Pattern, ...]]:
+        """What an object with ``plan`` tells names apart by: some of them, sorted, and patterns of others."""
         return self._of(plan).named
 
     def _of(self, plan: Plan) -> _Kept:
@@ -142,7 +144,11 @@ def program_of(graph: SchemaGraph, *, assert_formats: bool = False) -> Program:
     """As ``compile_program``, for a schema that is loaded."""
     table = NodeTable()
     root = read_nodes(graph, table, assert_formats=assert_formats)
-    return Program(root, len(table.nodes))
+    patterns = [
+        pattern for node in table.nodes for pattern in (*node.patterns, *(p for p, _ in node.pattern_properties))
+    ]
+    automata = [pattern.automaton for pattern in patterns if pattern.automaton is not None]
+    return Program(root, len(table.nodes), tuple(dict.fromkeys(automata)))
 
 
 def _spec(
@@ -158,13 +164,14 @@ def _spec(
     return Spec(tuple(waiting), waiters, tuple(doomed or ()), tuple(clauses or ()), tuple(late or ()))
 
 
-def _named(plan: Plan) -> tuple[str, ...] | None:
+def _named(plan: Plan) -> tuple[tuple[str, ...], tuple[Pattern, ...]]:
     sources = [source for item in plan.unevaluated for source in item.sources]
-    if any(item.node.pattern_properties for item in plan.children) or any(source.patterns for source in sources):
-        return None
+    sources += [source for gate in plan.name_gates for source in gate.sources]
     names = {name for item in plan.children for name in item.node.properties}
     names |= {name for source in sources for name in source.names}
-    return tuple(sorted(names | plan.presence.keys()))
+    patterns = [pattern for item in plan.children for pattern, _ in item.node.pattern_properties]
+    patterns += [pattern for source in sources for pattern in source.patterns]
+    return tuple(sorted(names | plan.presence.keys())), tuple(dict.fromkeys(patterns))
 
 
 def _member(plan: Plan, name: str) -> Spec:

@@ -4,10 +4,10 @@ from typing import Any
 
 from constrain.errors import LimitExceededError, Unsupported, UnsupportedGrammarError
 from constrain.schema.dialects import DRAFT_4, DRAFT_2020_12
-from constrain.schema.evaluation.automaton import pattern_of
 from constrain.schema.evaluation.formats import format_check
 from constrain.schema.evaluation.kinds import KINDS_OF_TYPE
 from constrain.schema.evaluation.nodes import Node, NodeTable
+from constrain.schema.evaluation.pattern_automaton import pattern_of
 from constrain.schema.evaluation.values import exact_number
 from constrain.schema.graph import SchemaGraph, SchemaNode
 from constrain.schema.json_text import join_pointer

@@ -25,9 +25,9 @@ def string_parts(builder: PlanBuilder, node: Node) -> list[Reference]:
             parts.append(builder.circuit.leaf())
             builder.patterns.append((int(parts[-1]), automaton))
     if node.format is not None:
-        for automaton in node.format.automata:
+        for proving in node.format.automata:
             parts.append(builder.circuit.leaf())
-            builder.patterns.append((int(parts[-1]), automaton))
+            builder.patterns.append((int(parts[-1]), proving))
         parts += builder.counted(0, node.format.max_length)
         parts.append(_text_leaf(builder, node.format.test))
     return parts

@@ -4,9 +4,9 @@ from bisect import bisect_left
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 
-from constrain.schema.evaluation.automaton import Pattern
 from constrain.schema.evaluation.characters import Ranges
 from constrain.schema.evaluation.nodes import Node
+from constrain.schema.evaluation.pattern_automaton import Pattern
 
 Literal = tuple[int, int]
 """A slot and the status that is wanted of it, 1 or -1; a negative slot ``-1 - n`` is node ``n`` applied to the item."""

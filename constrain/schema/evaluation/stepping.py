@@ -19,7 +19,7 @@ class SteppingState(State):
     __slots__ = ("place",)
 
     def __init__(self, place: Any, accepts: bool, num_classes: int) -> None:
-        super().__init__(frozenset(), -1 if place is None else 0, accepts, num_classes)
+        super().__init__(-1 if place is None else 0, accepts, num_classes)
         self.place = place
 
 
@@ -30,7 +30,7 @@ class SteppingAutomaton(Automaton, Generic[Place]):
         self._num_classes, self._lock = num_classes, Lock()
         self._failed = SteppingState(None, False, num_classes)
         self._places: dict[Place, SteppingState] = {}
-        self.start = self.restart = self._at(start)
+        self.start = self._at(start)
 
     @abstractmethod
     def class_of(self, code: int) -> int:
@@ -48,14 +48,6 @@ class SteppingAutomaton(Automaton, Generic[Place]):
     def num_classes(self) -> int:
         return self._num_classes
 
-    def advance(self, state: State, text: str) -> State:
-        for character in text:
-            state = self.step_class(state, self.class_of(ord(character)))
-        return state
-
-    def step(self, state: State, code: int) -> State:
-        return self.step_class(state, self.class_of(code))
-
     def step_class(self, state: State, number: int) -> State:
         if state.verdict:
             return state
@@ -67,9 +59,8 @@ class SteppingAutomaton(Automaton, Generic[Place]):
         state.row[number] = following
         return following
 
-    def may_go_on(self, state: State, ranges: Ranges) -> bool:
-        numbers = (n for low, high in ranges for n in range(self.class_of(low), self.class_of(high) + 1))
-        return any(self.step_class(state, number).verdict >= 0 for number in numbers)
+    def classes_in(self, ranges: Ranges) -> frozenset[int]:
+        return frozenset(n for low, high in ranges for n in range(self.class_of(low), self.class_of(high) + 1))
 
     def _at(self, place: Place | None) -> SteppingState:
         if place is None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from constrain.errors import LimitExceededError, Unsupported
-from constrain.schema.evaluation.automaton import pattern_of
+from constrain.schema.evaluation.pattern_automaton import pattern_of
 from constrain.schema.inventory import KeywordUse, inventory
 from constrain.schema.json_text import join_pointer
 from constrain.schema.load import load_graph

@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from constrain.schema.evaluation import stepping
-from constrain.schema.evaluation.automaton import Pattern
+from constrain.schema.evaluation.pattern_automaton import Pattern
 from constrain.schema.evaluation.stepping import SteppingAutomaton
 
 

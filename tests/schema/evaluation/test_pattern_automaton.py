@@ -7,7 +7,7 @@ import re
 import pytest
 
 from constrain.schema.ecma import translate_pattern
-from constrain.schema.evaluation.automaton import Pattern
+from constrain.schema.evaluation.pattern_automaton import Pattern
 
 PATTERNS = [
     "a", "^a", "a$", "^a$", "^$", "", "^(a|b)*$", "^a?b{2}$", "a{2,3}$", "^(ab|a)(b|)$", "^[^a]+$", "^\\w$", "b.b",
