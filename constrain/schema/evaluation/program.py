@@ -55,7 +55,7 @@ class _Kept:
 
 
 class Program:
-    """``num_nodes`` subschemas, in one dynamic scope each. ``automata``: those of their patterns."""
+    """``num_nodes`` subschemas, in one dynamic scope each. ``automata``: those of their patterns and formats."""
 
     def __init__(self, root: Node, num_nodes: int, automata: tuple[Automaton, ...] = ()) -> None:
         self.num_nodes, self.automata = num_nodes, automata
@@ -147,7 +147,8 @@ def program_of(graph: SchemaGraph, *, assert_formats: bool = False) -> Program:
     patterns = [
         pattern for node in table.nodes for pattern in (*node.patterns, *(p for p, _ in node.pattern_properties))
     ]
-    automata = [pattern.automaton for pattern in patterns if pattern.automaton is not None]
+    automata: list[Automaton] = [pattern.automaton for pattern in patterns if pattern.automaton is not None]
+    automata += [automaton for node in table.nodes if node.format is not None for automaton in node.format.automata]
     return Program(root, len(table.nodes), tuple(dict.fromkeys(automata)))
 
 
