@@ -6,13 +6,11 @@ categories. What has no equivalent is refused by name.
 
 import re
 import sys
-import unicodedata
-from collections.abc import Iterable
-from functools import cache, lru_cache
-from itertools import groupby
+from functools import lru_cache
 
 from constrain.errors import InvalidGrammarError, UnsupportedGrammarError
 from constrain.regex import complement, matched_ranges
+from constrain.schema.categories import category, inside_of_class
 
 _SPACE = r"\t-\r \u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000\ufeff"
 _CLASSES = {"d": "0-9", "w": "0-9A-Za-z_", "s": _SPACE}
@@ -43,24 +41,74 @@ def translate_pattern(pattern: str) -> str:
     nothing that means the same.
     """
     out: list[str] = []
-    in_class = False
+    brackets: _Brackets | None = None
     for match in _TOKEN.finditer(pattern):
-        kind, text = match.lastgroup, match.group()
-        if kind == "other" and in_class:
-            in_class = text != "]"
-            out.append("\\" + text if text in "[&~|" else text)
+        kind, text = match.lastgroup or "", match.group()
+        if brackets is not None:
+            if text == "]":
+                out.append(brackets.closed())
+                brackets = None
+            else:
+                brackets.add(match, kind)
+        elif text == "[":
+            brackets = _Brackets()
         elif kind == "other":
-            in_class = text == "["
-            out.append({"$": r"\Z", ".": r"[^\n\r\u2028\u2029]", "/": "/"}.get(text, text))
-        elif kind in ("group", "flags", "foreign") and in_class:
-            out.append(re.sub(r"([\[&~|])", r"\\\1", text))
+            out.append({"$": r"\Z", ".": r"[^\n\r\u2028\u2029]"}.get(text, text))
         else:
-            out.append(_translate(match, kind or "", in_class))
-    # An empty class matches nothing in ECMA-262, and its complement everything; Python reads on to the next bracket.
-    python = "".join(out)
-    python = re.sub(r"(?<!\\)((?:\\\\)*)\[\^\]", r"\1[\\s\\S]", python)
-    python = re.sub(r"(?<!\\)((?:\\\\)*)\[\]", r"\1(?!)", python)
-    return _checked(pattern, python)
+            out.append(_translate(match, kind, in_class=False))
+    if brackets is not None:
+        raise InvalidGrammarError(f"{pattern!r} is no regular expression: a bracket is not closed")
+    return _checked(pattern, "".join(out))
+
+
+class _Brackets:
+    """What stands between brackets, for Python.
+
+    A hyphen beside a set is itself, as it is without flag u (Annex B). One that makes no range is escaped, since Python
+    warns of two in a row.
+    """
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._is_negated = self._may_begin_range = self._has_hyphen = False
+
+    def add(self, match: "re.Match[str]", kind: str) -> None:
+        """One more token."""
+        text = match.group()
+        if kind in ("other", "group", "flags", "foreign"):  # of which each character is itself
+            for char in text:
+                self._add_plain(char)
+        elif kind == "property" or (kind == "escaped" and text[1].lower() in _CLASSES):
+            self._keep_hyphen()
+            self._parts.append(_translate(match, kind, in_class=True))
+            self._may_begin_range = False
+        else:
+            self._add_character(_translate(match, kind, in_class=True))
+
+    def closed(self) -> str:
+        """All of it; an empty class matches nothing, and its complement everything."""
+        self._keep_hyphen()
+        inner = "".join(self._parts)
+        if not inner:
+            return r"[\s\S]" if self._is_negated else "(?!)"
+        return f"[{'^' if self._is_negated else ''}{inner}]"
+
+    def _add_plain(self, char: str) -> None:
+        if char == "^" and not self._parts and not self._is_negated:
+            self._is_negated = True
+        elif char == "-" and self._may_begin_range and not self._has_hyphen:
+            self._has_hyphen = True
+        else:
+            self._add_character("\\" + char if char in "[&~|-" else char)
+
+    def _add_character(self, python: str) -> None:
+        self._parts.append("-" + python if self._has_hyphen else python)
+        self._may_begin_range, self._has_hyphen = not self._has_hyphen, False
+
+    def _keep_hyphen(self) -> None:
+        if self._has_hyphen:
+            self._parts.append(r"\-")
+        self._has_hyphen = False
 
 
 def _translate(match: "re.Match[str]", kind: str, in_class: bool) -> str:
@@ -74,6 +122,8 @@ def _translate(match: "re.Match[str]", kind: str, in_class: bool) -> str:
     if kind == "property":
         return _class(_category(value, match), match.group("negated") == "P", in_class, match)
     if kind == "back":
+        if in_class:
+            raise InvalidGrammarError(f"{match.group()} names a group, and stands in brackets", position=match.start())
         return f"(?P={value})"
     if kind == "number":
         return _numbered(value, in_class, match)
@@ -118,51 +168,16 @@ def _class(inner: str, negated: bool, in_class: bool, match: "re.Match[str]") ->
 @lru_cache(maxsize=64)
 def _complement(inner: str) -> str:
     ((op, argument),) = re._parser.parse(f"[{inner}]")  # type: ignore[attr-defined]
-    return _spans(complement(matched_ranges(str(op), argument, re.UNICODE)))
+    return inside_of_class(complement(matched_ranges(str(op), argument, re.UNICODE)))
 
 
 def _category(name: str, match: "re.Match[str]") -> str:
-    key, _, value = name.rpartition("=")
-    short = _CATEGORY_NAMES.get(value, value)
-    if key in ("", "gc", "General_Category") and short in _categories():
-        return _categories()[short]
-    raise UnsupportedGrammarError(f"the property {match.group()} is no general category, and others are unknown here")
-
-
-@cache
-def property_names() -> frozenset[str]:
-    """What may stand between the braces of ``\\p{...}``."""
-    names = {*_CATEGORY_NAMES, *_categories()}
-    return frozenset(key + name for key in ("", "=", "gc=", "General_Category=") for name in names)
-
-
-@cache
-def _categories() -> dict[str, str]:
-    """The inside of a class for each general category, and for their groups (``L`` for all letters)."""
-    spans: dict[str, list[tuple[int, int]]] = {"Any": [(0, sys.maxunicode)], "ASCII": [(0, 127)]}
-    first = 0
-    for category, run in groupby(unicodedata.category(chr(code)) for code in range(sys.maxunicode + 1)):
-        last = first + sum(1 for _ in run) - 1
-        for name in (category, category[0], *(("LC",) if category in ("Lu", "Ll", "Lt") else ())):
-            spans.setdefault(name, []).append((first, last))
-        first = last + 1
-    return {name: _spans(members) for name, members in spans.items()}
-
-
-_CATEGORY_NAMES = {
-    "Letter": "L", "Cased_Letter": "LC", "Uppercase_Letter": "Lu", "Lowercase_Letter": "Ll", "Titlecase_Letter": "Lt",
-    "Modifier_Letter": "Lm", "Other_Letter": "Lo", "Mark": "M", "Nonspacing_Mark": "Mn", "Spacing_Mark": "Mc",
-    "Enclosing_Mark": "Me", "Number": "N", "Decimal_Number": "Nd", "digit": "Nd", "Letter_Number": "Nl",
-    "Other_Number": "No", "Punctuation": "P", "punct": "P", "Symbol": "S", "Math_Symbol": "Sm", "Currency_Symbol": "Sc",
-    "Modifier_Symbol": "Sk", "Other_Symbol": "So", "Separator": "Z", "Space_Separator": "Zs", "Line_Separator": "Zl",
-    "Paragraph_Separator": "Zp", "Other": "C", "Control": "Cc", "cntrl": "Cc", "Format": "Cf", "Unassigned": "Cn",
-    "Dash_Punctuation": "Pd", "Open_Punctuation": "Ps", "Close_Punctuation": "Pe", "Connector_Punctuation": "Pc",
-    "Initial_Punctuation": "Pi", "Final_Punctuation": "Pf", "Other_Punctuation": "Po",
-}  # fmt: skip
-
-
-def _spans(ranges: Iterable[tuple[int, int]]) -> str:
-    return "".join(f"\\U{low:08x}" + (f"-\\U{high:08x}" if high > low else "") for low, high in ranges)
+    inner = category(name)
+    if inner is None:
+        raise UnsupportedGrammarError(
+            f"the property {match.group()} is no general category, and others are unknown here"
+        )
+    return inner
 
 
 def _literal(code: int, match: "re.Match[str]") -> str:

@@ -1,6 +1,7 @@
 """ECMA-262's regular expressions mean in Python what they mean there."""
 
 import re
+from contextlib import suppress
 
 import pytest
 
@@ -42,6 +43,19 @@ def finds(pattern, text):
         ("^" + "(a)" * 9 + r"(b)\10$", "a" * 9 + "bb", "a" * 10 + "b0"),
         (r"[a&&b]", "&", "c"),
         (r"[(?:]", "?", "x"),
+        (r"^[+--]$", "-", "."),
+        (r"^[--/]$", ".", "0"),
+        (r"^[^--/]$", "0", "."),
+        (r"^[---]$", "-", "."),
+        (r"^[a-c--e]$", "-", "f"),
+        (r"^[*+--]$", ",", "."),
+        (r"^[(?i-s:]$", "p", "-"),
+        (r"^[a-]$", "-", "b"),
+        (r"^[\w-]$", "-", "."),
+        (r"^[\w-z]$", "-", "`"),
+        (r"^[+-\d]$", "-", ","),
+        (r"^[\d-\w]$", "-", "."),
+        (r"[^]]", "a]", "]"),
         (r"^[\b]$", "\x08", "b"),
         (r"(?!a)b", "b", "a"),
         (r"\$\[\]", "$[]", "$["),
@@ -52,9 +66,35 @@ def test_it_finds_what_ecma_finds(pattern, yes, no):
     assert not finds(pattern, no)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "pattern", ["[+--]", "[---]", "[a-c--e]", "[!---]", "[a--b]", "[a&&b||c~~d]", "[[a]", r"[\w--]", "[^--a]", "[-&&-]"]
+)
+def test_python_warns_of_no_set_operations(pattern):
+    with suppress(InvalidGrammarError):
+        re.compile(translate_pattern(pattern))
+
+
 @pytest.mark.parametrize(
     "pattern",
-    ["(", "[a", "a**", r"\a", r"\Z", "(?i)a", "(?P<a>b)", "(?#x)", "a++", "(?>a)", r"[\B]", r"(a)\2", r"(a)\10"],
+    [
+        "(",
+        "[a",
+        "a**",
+        r"\a",
+        r"\Z",
+        "(?i)a",
+        "(?P<a>b)",
+        "(?#x)",
+        "a++",
+        "(?>a)",
+        r"[\B]",
+        r"(a)\2",
+        r"(a)\10",
+        "[a--b]",
+        r"(?<a>b)[\k<a>]",
+        r"[\]",
+    ],
 )
 def test_what_is_no_ecma_pattern_is_refused(pattern):
     with pytest.raises(InvalidGrammarError):

@@ -6,7 +6,7 @@ Groups nest, so that there are as many states as texts lead to.
 from functools import cache
 from typing import Literal, NamedTuple
 
-from constrain.schema.ecma import property_names
+from constrain.schema.categories import property_names
 from constrain.schema.evaluation.stepping import SteppingAutomaton
 
 Before = Literal["nothing", "atom", "brace", "quantifier", "lazy"]
@@ -16,11 +16,9 @@ _OTHER = 128
 """The class of all characters beyond ASCII."""
 _HEX = frozenset("0123456789abcdefABCDEF")
 _DIGITS = frozenset("0123456789")
-_ENDS_OF_SETS = {"d": (0x30, None), "w": (0x30, 0x5F), "s": (0x09, _OTHER)}
-"""The first character as ``ecma`` writes the set inside of brackets, and the last if that can begin a range."""
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
+_SETS = frozenset("dDwWsS")
 _TOO_MANY = 2**32 - 1
-_UNKNOWN = -1
 
 
 class _Place(NamedTuple):
@@ -176,13 +174,11 @@ def _after_escape(at: _Place, char: str) -> _Place | None:
         return _character(done, ord(char.upper()) - 64) if char.isascii() and char.isalpha() else None
     if mode == "p":
         if char == "}":
-            return _set(done, _UNKNOWN, _UNKNOWN) if at.word[1:] in property_names() else None
+            return _set(done) if at.word[1:] in property_names() else None
         return _moved(at, word=word) if word in _beginnings() else None
     if char == ">" and at.word:  # \k<name>
         known = at.word[1:] in at.names or "\x80" in at.word or any("\x80" in name for name in at.names)
-        return _character(done, _UNKNOWN) if known or at.in_class else None
-    if at.in_class:
-        return _moved(at, word="<") if char != ">" and word[0] == "<" else None
+        return _moved(done, before="atom") if known else None
     return _moved(at, word=word) if any(f"<{name}".startswith(word) for name in at.names) else None
 
 
@@ -199,11 +195,9 @@ def _escaped(at: _Place, char: str) -> _Place | None:
     if char in "pP":
         return _moved(at, mode="p")
     if char == "k":
-        return _moved(at, mode="k")
-    if char in _ENDS_OF_SETS:
-        return _set(done, *_ENDS_OF_SETS[char])
-    if char.lower() in _ENDS_OF_SETS:
-        return _set(done, 0, _UNKNOWN)
+        return None if at.in_class else _moved(at, mode="k")
+    if char in _SETS:
+        return _set(done)
     if char == "b" or (char == "B" and not at.in_class):
         return _character(done, 8)
     if char in _CONTROLS:
@@ -225,22 +219,16 @@ def _in_class(at: _Place, char: str) -> _Place | None:
 
 
 def _character(at: _Place, code: int) -> _Place | None:
-    """Behind one character, by its code point if that is known."""
+    """Behind one character, by its code point."""
     if not at.in_class:
         return _moved(at, before="atom")
     code = min(code, _OTHER)
     if not at.dash:
         return _moved(at, low=code)
     assert at.low is not None
-    return _moved(at, low=None, dash=False) if at.low <= code or code == _UNKNOWN else None
+    return _moved(at, low=None, dash=False) if at.low <= code else None
 
 
-def _set(at: _Place, first: int, last: int | None) -> _Place | None:
-    """Behind a set, which is written out inside of brackets: it may even end a range, and begin one."""
-    if not at.in_class:
-        return _moved(at, before="atom")
-    if at.dash and first != _UNKNOWN and at.low is not None and at.low > first:
-        return None
-    if at.dash and last is None:
-        last = 0x39
-    return _moved(at, low=last, dash=False)
+def _set(at: _Place) -> _Place:
+    """Behind a set, which inside of brackets is on neither side of a range: a hyphen there is itself."""
+    return _moved(at, low=None, dash=False) if at.in_class else _moved(at, before="atom")

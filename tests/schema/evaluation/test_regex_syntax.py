@@ -14,7 +14,7 @@ PIECES = [
 ]  # fmt: skip
 
 
-@pytest.mark.filterwarnings("ignore::FutureWarning")
+@pytest.mark.filterwarnings("error")
 def test_all_that_the_translator_takes_is_accepted_and_hardly_anything_else():
     syntax, rng = RegexSyntax(), random.Random(8)
     taken = more = 0
