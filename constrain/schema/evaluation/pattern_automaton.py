@@ -31,7 +31,7 @@ class PatternState(State):
 
 
 class PatternAutomaton(Automaton):
-    """The subset construction over one network."""
+    """The subset construction over one network, with ``_MAX_STATES`` states at most."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -39,8 +39,8 @@ class PatternAutomaton(Automaton):
         self._states: dict[tuple[frozenset[Thread], bool], PatternState] = {}
         self._hopeful: set[State] = set()
         self._divide_characters()
-        self._restarts: dict[int, PatternState] = {}
-        self.start = self._begun(None)
+        self._begins: dict[int | None, PatternState] = {}  # by the class of the character before; None: none is there
+        self.start = self._begins[None] = self._begun(None)
 
     def advance(self, state: State, text: str) -> State:
         ascii_class = self._ascii_class
@@ -55,9 +55,9 @@ class PatternAutomaton(Automaton):
     def restart(self, previous: int) -> State:
         """The state of a match that begins behind the character ``previous``, by its code point."""
         number = self.class_of(previous)
-        state = self._restarts.get(number)
+        state = self._begins.get(number)
         if state is None:
-            state = self._restarts[number] = self._begun(previous)
+            state = self._begins.setdefault(number, self._begun(previous))
         return state
 
     def _begun(self, previous: int | None) -> PatternState:
@@ -130,8 +130,7 @@ class PatternAutomaton(Automaton):
         while todo:
             state = todo.pop()
             if state.accepts or state.verdict > 0 or state in self._hopeful or len(found) > _MAX_HOPELESS:
-                if len(self._hopeful) < _MAX_STATES:
-                    self._hopeful.add(start)
+                self._hopeful.add(start)
                 return
             for number in range(len(self._class_bits)):
                 following = state.row[number] or self._following(state, number)
@@ -153,9 +152,19 @@ class PatternAutomaton(Automaton):
             known = PatternState(threads, verdict, accepts, len(self._class_bits))
             if not matched:
                 with self._lock:
-                    if len(self._states) < _MAX_STATES:
-                        known = self._states.setdefault(key, known)
+                    if len(self._states) >= _MAX_STATES:
+                        self._forget()
+                    known = self._states.setdefault(key, known)
         return known
+
+    def _forget(self) -> None:
+        """Let go of all states that no sequence stands at: what leads to them is found again."""
+        for state in self._states.values():
+            state.row = [None] * self.num_classes
+        # Those that texts begin with stay, so that the next time lets go of what they lead to, too.
+        begins = list(self._begins.values())
+        self._states = {(state.threads, state.accepts): state for state in begins if state.verdict <= 0}
+        self._hopeful = set()
 
 
 class Pattern:

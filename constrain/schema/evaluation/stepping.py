@@ -30,7 +30,7 @@ class SteppingAutomaton(Automaton, Generic[Place]):
         self._num_classes, self._lock = num_classes, Lock()
         self._failed = SteppingState(None, False, num_classes)
         self._places: dict[Place, SteppingState] = {}
-        self.start = self._at(start)
+        self.start: SteppingState = self._at(start)
 
     @abstractmethod
     def class_of(self, code: int) -> int:
@@ -78,4 +78,5 @@ class SteppingAutomaton(Automaton, Generic[Place]):
         """Let go of all states that no sequence stands at: what leads to them is found again."""
         for state in self._places.values():
             state.row = [None] * self._num_classes
-        self._places.clear()
+        # The start stays, so that the next time lets go of what it leads to, too.
+        self._places = {self.start.place: self.start}

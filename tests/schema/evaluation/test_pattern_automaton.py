@@ -7,6 +7,7 @@ import re
 import pytest
 
 from constrain.schema.ecma import translate_pattern
+from constrain.schema.evaluation import pattern_automaton
 from constrain.schema.evaluation.pattern_automaton import Pattern
 
 PATTERNS = [
@@ -87,6 +88,23 @@ def test_random_patterns_agree_with_the_matcher():
             verdict = automaton.advance(automaton.start, text).verdict if len(text) < 3 else 0
             if verdict:
                 assert {found for other, found in matched.items() if other.startswith(text)} == {verdict > 0}, drawn
+
+
+@pytest.mark.parametrize("source", ["[ab]*a[ab]{6}$", "^(?!.*a.{6}$)", "(?<!b)a.{6}$"])
+def test_it_keeps_a_bounded_number_of_states(source, monkeypatch):
+    monkeypatch.setattr(pattern_automaton, "_MAX_STATES", 10)
+    pattern, matcher, rng = Pattern(source), re.compile(translate_pattern(source)), random.Random(5)
+    automaton = pattern.automaton
+    assert automaton is not None
+    for _ in range(100):
+        text = "".join(rng.choices("ab", k=12))
+        assert pattern.matches(text) == (matcher.search(text) is not None), text
+        reached, todo = {automaton.start}, [automaton.start]
+        while todo:
+            fresh = {state for state in todo.pop().row if state is not None} - reached
+            reached |= fresh
+            todo += fresh
+        assert len(reached) <= 30
 
 
 def test_a_pattern_beyond_automata_is_decided_for_whole_texts():

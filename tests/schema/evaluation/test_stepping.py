@@ -38,8 +38,9 @@ def test_it_answers_as_the_automaton_of_the_same_language(most, monkeypatch):
 def test_it_keeps_a_bounded_number_of_states(monkeypatch):
     monkeypatch.setattr(stepping, "_MAX_KEPT", 3)
     automaton = _EvenBs(0, 3)
-    automaton.advance(automaton.start, "b" * 50)
-    state, depth = automaton.start, 0
-    while (following := state.row[1]) is not None:
-        state, depth = following, depth + 1
-    assert depth <= 3
+    for length in range(50):
+        automaton.advance(automaton.start, "b" * length)
+        state, depth = automaton.start, 0
+        while (following := state.row[1]) is not None:
+            state, depth = following, depth + 1
+        assert depth <= 3
