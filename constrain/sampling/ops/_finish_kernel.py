@@ -77,7 +77,7 @@ def finish_kernel(  # type: ignore[no-untyped-def]
             token = tl.min(tl.min(tl.min(tl.where(values == top, tokens, _NONE), axis=2), axis=1), axis=0)
         else:
             if DRAWN:
-                scale = 1.4426950408889634 / temperature
+                scale = 1.4426950408889634 / temperature  # log2(e): exp2((value - top) * scale) is a weight
                 if SUMS:
                     top_k = tl.where(top_k >= source[4], 0, top_k)
                 is_cut = (top_k > 0) | (top_p < 1.0) | (min_p > 0.0)
@@ -165,6 +165,7 @@ def _among_survivors(  # type: ignore[no-untyped-def]
     num_listed = 0
     num = tl.full((), _NONE, tl.int32)
     mass = row_total
+    # A guess first, since few tokens of a sub-block lie near its maximum; then all others; then no bound at all.
     others = 16.0
     searching = True
     while searching:

@@ -28,6 +28,9 @@ _PAGE = tl.constexpr(PAGE)
 _NONE = tl.constexpr(0x7FFFFFFF)
 _LEAST = tl.constexpr(-0x7F800001)  # the key of -inf
 
+MAX_COUNTED = 1023 // PAGES_OF_SUB
+"""The most chunks of ``R`` sub-blocks in which survivors are counted: a lane counts one of each page, up to 1023."""
+
 
 @triton.jit  # type: ignore[untyped-decorator]
 def token_of_many(  # type: ignore[no-untyped-def]
@@ -73,6 +76,7 @@ def token_of_many(  # type: ignore[no-untyped-def]
         following = start + R
         if GUMBEL and noisy:
             noise = gumbel(seed, index, tokens, PURPOSE)
+            # ln(2) takes the 1 / ln(2) out of scale: noise is added to nats.
             score = tl.where(survives, (values - top) * (scale * 0.6931471805599453) + noise, float("-inf"))
             highest = _largest(score)
             if highest > best:
@@ -137,7 +141,7 @@ def _last_of_many(  # type: ignore[no-untyped-def]
         mass_one = tl.zeros((R, _PAGE), tl.float64)
         mass_two = tl.zeros((R, _PAGE), tl.float64)
         mass_three = tl.zeros((R, _PAGE), tl.float64)
-        numbers = tl.zeros((R, _PAGE), tl.int32)  # three of at most 2**10 each
+        numbers = tl.zeros((R, _PAGE), tl.int32)  # three of 10 bits each: MAX_COUNTED says how far they reach
         under = tl.full((R, _PAGE), float("-inf"), tl.float32)
         from_two = tl.full((R, _PAGE), float("inf"), tl.float32)
         for start in range(0, num_listed, R):

@@ -91,7 +91,10 @@ def _cells(table_ptr, base, cells_ptr, slot, page, num_pages):  # type: ignore[n
 
 @triton.jit
 def philox(c0, c1, c2, c3, seed):  # type: ignore[no-untyped-def]
-    """Ten rounds of Philox4x32 on uint32 counters, keyed by an int64 seed; the arithmetic of ``uniform.philox4x32``."""
+    """Ten rounds of Philox4x32 on uint32 counters, keyed by an int64 seed; the arithmetic of ``uniform.philox4x32``.
+
+    Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3" (2011), whose multipliers and key steps these are.
+    """
     k0 = (seed & 0xFFFFFFFF).to(tl.uint32)
     k1 = ((seed >> 32) & 0xFFFFFFFF).to(tl.uint32)
     m0 = tl.full((), 0xD2511F53, tl.uint32)
@@ -115,7 +118,7 @@ def uniform(seed, index, PURPOSE: tl.constexpr):  # type: ignore[no-untyped-def]
         (index & 0xFFFFFFFF).to(tl.uint32), ((index >> 32) & 0xFFFFFFFF).to(tl.uint32), zero + PURPOSE, zero, seed
     )
     bits53 = (high.to(tl.int64) << 21) | (low.to(tl.int64) >> 11)
-    return bits53.to(tl.float64) * 1.1102230246251565e-16
+    return bits53.to(tl.float64) * 1.1102230246251565e-16  # 2**-53
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -131,8 +134,8 @@ def gumbel(seed, index, tokens, PURPOSE: tl.constexpr):  # type: ignore[no-untyp
     )
     lane = tokens & 3
     word = tl.where(lane == 0, w0, tl.where(lane == 1, w1, tl.where(lane == 2, w2, w3)))
-    v = ((word >> 8).to(tl.int32).to(tl.float32) + 0.5) * 5.9604644775390625e-08
-    v = tl.minimum(v, 0.99999994)
+    v = ((word >> 8).to(tl.int32).to(tl.float32) + 0.5) * 5.9604644775390625e-08  # 2**-24
+    v = tl.minimum(v, 0.99999994)  # the last float32 under 1
     # -log(1 - v): the series keeps the small values apart, whose noise is large.
     small = v * (1.0 + v * (0.5 + v * (0.33333334 + v * 0.25)))
     return -tl.log(tl.where(v < 0.01, small, -tl.log(1.0 - v)))

@@ -95,7 +95,13 @@ def _sample_rows_triton(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     from constrain.sampling.ops._blocks_kernel import blocks_kernel, touched_kernel
     from constrain.sampling.ops._finish_kernel import finish_kernel
+    from constrain.sampling.ops._many_kernel import MAX_COUNTED
     from constrain.sampling.ops._tile_kernel import SUB
+
+    if vocab_size > MAX_COUNTED * _GATHER * SUB:
+        raise InvalidInputError(
+            f"vocab_size={vocab_size}: the kernels take up to {MAX_COUNTED * _GATHER * SUB}; sample on the CPU"
+        )
 
     num_rows, device = len(logits), logits.device
     output = torch.empty((2, num_rows), dtype=torch.int64, device=device)

@@ -282,6 +282,11 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         sample_rows(logits, table, rows, features, bitmask=mask[:, :2])
 
 
+def test_a_vocabulary_that_the_kernels_cannot_count_is_refused() -> None:
+    with pytest.raises(InvalidInputError, match="up to 1044480"):
+        kernels(torch.zeros(1, 1_044_481, device=DEVICE), *table_of([Ask()], DEVICE))
+
+
 def test_no_rows_give_no_tokens() -> None:
     empty = Rows.without_drafts([], []).to(torch.device(DEVICE))
     tokens, status = sample_rows(torch.zeros(0, 7, device=DEVICE), SlotTable.empty(1, DEVICE), empty, Features())
