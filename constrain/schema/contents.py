@@ -190,11 +190,13 @@ def _ids(values: list[int]) -> Ids:
 
 
 _CONTENTS: "weakref.WeakKeyDictionary[Vocabulary, Contents]" = weakref.WeakKeyDictionary()
+_FINDING = Lock()
 
 
 def contents_of(vocabulary: Vocabulary) -> Contents:
-    """Those of ``vocabulary``, found once."""
-    contents = _CONTENTS.get(vocabulary)
-    if contents is None:
-        contents = _CONTENTS[vocabulary] = Contents(vocabulary)
-    return contents
+    """Those of ``vocabulary``, found once, whichever thread asks first."""
+    with _FINDING:
+        contents = _CONTENTS.get(vocabulary)
+        if contents is None:
+            contents = _CONTENTS[vocabulary] = Contents(vocabulary)
+        return contents

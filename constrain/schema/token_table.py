@@ -4,6 +4,7 @@ import re
 import weakref
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -120,14 +121,16 @@ def packed(bits: Any) -> Words:
 
 
 _TABLES: "weakref.WeakKeyDictionary[Vocabulary, TokenTable]" = weakref.WeakKeyDictionary()
+_MAKING = Lock()
 
 
 def token_table(vocabulary: Vocabulary) -> TokenTable:
-    """The table of ``vocabulary``, made once."""
-    table = _TABLES.get(vocabulary)
-    if table is None:
-        table = _TABLES[vocabulary] = _make(vocabulary)
-    return table
+    """The table of ``vocabulary``, made once, whichever thread asks first."""
+    with _MAKING:
+        table = _TABLES.get(vocabulary)
+        if table is None:
+            table = _TABLES[vocabulary] = _make(vocabulary)
+        return table
 
 
 def _tail(token: bytes) -> bytes | None:

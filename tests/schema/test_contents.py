@@ -1,6 +1,8 @@
 """Tokens that are said to be alike in a string are, one at a time."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -104,3 +106,14 @@ def test_the_content_of_a_token(token: bytes, content: TokenContent | None) -> N
 
 def test_a_vocabulary_without_quotes_has_contents() -> None:
     assert len(contents_of(Vocabulary([b"", b"a", b"\xe6"], stop_token_ids=[0])).ends.places) == 0
+
+
+def test_threads_share_what_is_found_of_a_vocabulary() -> None:
+    vocabulary, together = Vocabulary([b"a", b'"', b""], stop_token_ids=[2]), Barrier(4)
+
+    def found() -> tuple[int, int]:
+        together.wait()
+        return id(contents_of(vocabulary)), id(token_table(vocabulary))
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len({each.result() for each in [pool.submit(found) for _ in range(4)]}) == 1
