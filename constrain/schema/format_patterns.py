@@ -45,6 +45,7 @@ _UCS = (
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 _OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _H16 = r"[0-9A-Fa-f]{1,4}"
+IPV4 = rf"(?:{_OCTET}\.){{3}}{_OCTET}"
 
 
 def _references(more: str, private: str) -> tuple[str, str]:
@@ -63,7 +64,7 @@ def _references(more: str, private: str) -> tuple[str, str]:
 
 
 def _ipv6() -> str:
-    last = rf"(?:{_H16}:{_H16}|(?:{_OCTET}\.){{3}}{_OCTET})"
+    last = rf"(?:{_H16}:{_H16}|{IPV4})"
     forms = [rf"(?:{_H16}:){{6}}{last}", rf"::(?:{_H16}:){{5}}{last}"]
     for before in range(5):
         head = rf"(?:(?:{_H16}:){{0,{before}}}{_H16})?::"
@@ -83,24 +84,20 @@ TEMPLATE = (
     rf"|\{{[+\#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
 )
 
-# ISO 8601 as RFC 3339 has it; RFC 1123; RFC 6901.
+# ISO 8601 as RFC 3339 has it; RFC 1123; RFC 6901, and its draft for relative ones; RFC 9562.
 _DURATION_TIME = r"T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION_DATE = r"(?:[0-9]+D|[0-9]+M(?:[0-9]+D)?|[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?)"
 DURATION = rf"P(?:{_DURATION_DATE}(?:{_DURATION_TIME})?|{_DURATION_TIME}|[0-9]+W)"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9\-]{0,61}[A-Za-z0-9])?"
 HOSTNAME = rf"{_LABEL}(?:\.{_LABEL})*"
 POINTER = r"(?:/(?:[^~/]|~[01])*)*"
-
+RELATIVE_POINTER = rf"(?:0|[1-9][0-9]*)(?:\#|{POINTER})"
+UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
 
 # RFC 5321 and RFC 6531.
 _ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~\-" + "{more}]+"
 _QUOTED = r'"(?:[\x20-\x21\x23-\x5b\x5d-\x7e{more}]|\\[\x20-\x7e])*"'
-LITERAL = rf"\[(?:(?:{_OCTET}\.){{3}}{_OCTET}|IPv6:{IPV6})\]"
-
-
-IPV4 = rf"(?:{_OCTET}\.){{3}}{_OCTET}"
-UUID = r"[0-9A-Fa-f]{8}(?:-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}"
-RELATIVE_POINTER = rf"(?:0|[1-9][0-9]*)(?:\#|{POINTER})"
+LITERAL = rf"\[(?:{IPV4}|IPv6:{IPV6})\]"
 
 
 def _local(more: str) -> str:

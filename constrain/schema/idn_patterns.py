@@ -7,6 +7,8 @@ import unicodedata
 from collections.abc import Iterable
 from functools import cache
 
+from constrain.schema.categories import inside_of_class
+
 _SEPARATORS = ".\u3002\uff0e\uff61"
 _NOTHING = "(?!)"
 _NO_HYPHENS = "(?!..--)"  # at the third and fourth place, but of an A-label
@@ -101,15 +103,10 @@ def _joined(label: str) -> str:
 
 def _class(codes: Iterable[int]) -> str:
     """The inside of a class."""
-    out: list[str] = []
-    start = last = -2
+    spans: list[tuple[int, int]] = []
     for code in sorted(set(codes)):
-        if code != last + 1:
-            out.append(_span(start, last))
-            start = code
-        last = code
-    return "".join([*out, _span(start, last)])
-
-
-def _span(first: int, last: int) -> str:
-    return "" if first < 0 else f"\\U{first:08x}-\\U{last:08x}"
+        if spans and code == spans[-1][1] + 1:
+            spans[-1] = spans[-1][0], code
+        else:
+            spans.append((code, code))
+    return inside_of_class(spans)
