@@ -131,9 +131,10 @@ def test_nuclei_of_any_width_are_the_oracles(deviation: float, monkeypatch: pyte
     if not GPU:
         monkeypatch.setattr(fused, "_LISTED", 128)
     width, num_rows = (40000, 24) if GPU else (3000, 6)
-    logits = torch.randn(num_rows, width, generator=torch.Generator().manual_seed(7)) * deviation
+    generator = torch.Generator().manual_seed(7)
+    logits = torch.randn(num_rows, width, generator=generator) * deviation
     logits[1::3] = logits[1::3].bfloat16().float()  # thousands of equals
-    logits[2::3] = torch.where(torch.rand(width) < 0.5, logits[2::3], -3e38)
+    logits[2::3] = torch.where(torch.rand(width, generator=generator) < 0.5, logits[2::3], -3e38)
     nuclei = [replace(KINDS[4], top_p=p, seed=row) for row, p in enumerate([0.5, 0.9, 0.9, 0.95, 0.7, 0.3])]
     asks = [replace(nuclei[row % 6], index=row, top_k=[0, width // 3][row // 6 % 2]) for row in range(num_rows)]
     table, rows, features = table_of(asks, DEVICE)
