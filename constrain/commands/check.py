@@ -60,7 +60,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _document(item: str) -> tuple[str, str]:
+    from constrain.schema.json_text import parse_json_text
+
     uri, equals, name = item.rpartition("=")
     if not equals or not uri:
         raise InvalidInputError(f"--document {item}: want URI=FILE")
-    return uri, read_text(name)
+    text = read_text(name)
+    try:
+        parse_json_text(text)
+    except InvalidGrammarError as exc:
+        raise InvalidInputError(f"{name}{line_of(exc.position, text)}: {exc}") from exc
+    return uri, text

@@ -178,7 +178,9 @@ def _load_backend(name: str, vocabulary: Any) -> Backend:
     if not colon:
         return make_backend(name, vocabulary)
     try:
-        backend: Backend = getattr(import_module(module), class_name)(vocabulary)
+        backend_class = getattr(import_module(module), class_name)
     except (ImportError, AttributeError) as exc:
         raise InvalidInputError(f"backend {name!r} cannot be imported: {exc}") from exc
-    return backend
+    if not (isinstance(backend_class, type) and issubclass(backend_class, Backend)):
+        raise InvalidInputError(f"backend {name!r} is {backend_class!r}; want a class that derives from Backend")
+    return backend_class(vocabulary)

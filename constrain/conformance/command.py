@@ -36,8 +36,7 @@ class Options:
 
 def conformance(options: Options, settings: Settings) -> int:
     """Run, print the tables, and return the exit code: 1 with a false accept, a disagreement or a crash."""
-    if options.jobs < 1:
-        raise InvalidInputError(f"--jobs {options.jobs}: want at least 1")
+    _check(options, settings)
     cases = _selected(load_cases(options.paths), options.select)
     if options.markdown is not None:
         _split_at_markers(options.markdown)  # a mistake at the door, not after an hour
@@ -59,6 +58,22 @@ def conformance(options: Options, settings: Settings) -> int:
         _write_markdown(options.markdown, runs, settings)
     sys.stdout.flush()
     return 1 if any(map(has_failures, runs.values())) else 0
+
+
+def _check(options: Options, settings: Settings) -> None:
+    least = {
+        "--jobs": (options.jobs, 1),
+        "--walks": (settings.num_walks, 0),
+        "--walk-tokens": (settings.max_walk_tokens, 1),
+        "--memory-mb": (settings.memory_mb, 1),
+    }
+    for name, (number, smallest) in least.items():
+        if number < smallest:
+            raise InvalidInputError(f"{name} {number}: want at least {smallest}")
+    if not settings.case_seconds > 0:  # nor NaN
+        raise InvalidInputError(f"--case-seconds {settings.case_seconds}: want a positive number")
+    if settings.remotes is not None and not Path(settings.remotes).is_dir():
+        raise InvalidInputError(f"--remotes {settings.remotes} is no folder")
 
 
 def _selected(cases: list[Case], select: tuple[str, ...]) -> list[Case]:

@@ -20,6 +20,6 @@ def load_cases(paths: Sequence[Path]) -> list[Case]:
             raise InvalidInputError(f"{path} does not exist")
         found = suite_cases(path) if is_suite(path) else lines_cases(path)
         if not found:
-            raise InvalidInputError(f"{path} has neither drafts of the official test suite nor .jsonl files")
+            raise InvalidInputError(f"{path} holds neither drafts of the official test suite nor lines of .jsonl files")
         cases += found
     return list({case.id: case for case in cases}.values())

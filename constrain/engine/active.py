@@ -69,7 +69,9 @@ class ActiveRequest:
 
 @dataclass(frozen=True, slots=True)
 class DeadEnd:
-    """The longest output that led nowhere: what the result shows if no way around it is found."""
+    """The longest output that led nowhere, of those that begin with the fixed tokens: what the result shows if no way
+    around it is found.
+    """
 
     output_ids: tuple[int, ...]
     logprobs: tuple[TokenLogprobs, ...]

@@ -134,7 +134,9 @@ class Committer:
 
     def _keep_furthest(self, sequence: ActiveRequest, ending: Ending) -> None:
         assert ending.error is not None
-        if sequence.furthest is None or len(sequence.furthest.output_ids) < sequence.num_output:
+        furthest, fixed = sequence.furthest, sequence.output_ids[: sequence.num_fixed]
+        goes_on = furthest is not None and list(furthest.output_ids[: len(fixed)]) == fixed
+        if furthest is None or not goes_on or len(furthest.output_ids) < sequence.num_output:
             sequence.furthest = DeadEnd(tuple(sequence.output_ids), tuple(sequence.logprobs), ending.error)
 
 

@@ -47,10 +47,14 @@ class Verifier:
         metadata = SpecDecodeMetadata.make([len(draft) for draft in plan.drafts], ids, device=logits.device)
         seeds, output_indices, greedy = _of_requests(plan, logits.device)
         asks = self._rule.needs_distributions
+        errors, processed = dict(drawn.errors), None
+        if asks:
+            processed, failed = self._sampler.process_each(logits, plan.rows, bitmask)
+            errors = {**failed, **errors}
         verified = self._rule(
             metadata,
             drawn=drawn.tokens,
-            logits=self._sampler.process(logits, plan.rows, bitmask) if asks else None,
+            logits=processed,
             draft=_distributions(plan.drafts, self._sampler.vocab_size, logits.device) if asks else None,
             seeds=seeds,
             output_indices=output_indices,
@@ -63,7 +67,7 @@ class Verifier:
         tokens = verified.tokens[requests, places].clamp(min=0)
         is_reached = places <= verified.num_accepted[requests]
         status = torch.where(is_reached, drawn.status, int(RowStatus.SKIPPED))
-        return Sampled(tokens, status, drawn.errors, self._sampler.logprobs(logits, plan.rows, tokens, bitmask))
+        return Sampled(tokens, status, errors, self._sampler.logprobs(logits, plan.rows, tokens, bitmask))
 
 
 def _agreeing(plan: StepPlan, tokens: Sequence[int]) -> list[int]:

@@ -182,12 +182,22 @@ class Sampler:
 
         Raises ``ProcessorError`` where a processor fails on a row.
         """
-        self._check(logits, rows, bitmask)
-        device_rows = rows.to(self.device)
-        processed = self._pipeline.run(logits, rows, device_rows, bitmask)
-        for error in processed.errors.values():
+        processed, errors = self.process_each(logits, rows, bitmask)
+        for error in errors.values():
             raise error
-        return self._pipeline.truncated(processed, one_of_greedy=True)
+        return processed
+
+    @torch.no_grad()
+    def process_each(
+        self,
+        logits: torch.Tensor,  # [N, V or more] floating, never changed
+        rows: Rows,  # N
+        bitmask: torch.Tensor | None = None,  # [N, W] int32 on the device
+    ) -> tuple[torch.Tensor, Mapping[int, ProcessorError]]:
+        """What ``process`` gives, and where a processor failed, by row; the logits of such a row mean nothing."""
+        self._check(logits, rows, bitmask)
+        processed = self._pipeline.run(logits, rows, rows.to(self.device), bitmask)
+        return self._pipeline.truncated(processed, one_of_greedy=True), processed.errors
 
     def commit(self, slots: Sequence[int], token_ids: Sequence[Sequence[int]]) -> None:
         """Tokens that have become output, for each slot."""

@@ -74,6 +74,14 @@ def test_bad_input_is_2_with_its_place_and_no_traceback(schema_file, capsys, con
     assert message in printed.err and "Traceback" not in printed.err and printed.out == ""
 
 
+def test_a_document_that_is_no_json_is_named_by_its_own_file_and_line(schema_file, tmp_path, capsys):
+    (tmp_path / "b.json").write_text('{"type": "integer",\n "title": "b",\n}')
+    path = schema_file({"$ref": "https://example.com/b.json"})
+    assert main(["check", path, "--document", f"https://example.com/b.json={tmp_path / 'b.json'}"]) == 2
+    [error] = capsys.readouterr().err.splitlines()
+    assert f"{tmp_path / 'b.json'}:3:1: not JSON" in error and "schema.json" not in error
+
+
 def test_what_cannot_be_read_is_2(schema_file, capsys):
     assert main(["check", "absent.json"]) == 2
     assert main(["check", schema_file(ORDER), "--backend", "nobody"]) == 2

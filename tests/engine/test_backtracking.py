@@ -19,6 +19,7 @@ from constrain import (
 )
 from constrain.engine.active import ActiveRequest
 from constrain.engine.backtrack import TRIES_AT_ONE_PLACE, place_to_rewind_to
+from tests.engine.speculation import Written
 from tests.tiny import AB, EOS, ONE, OPEN, TWO, A, B, ScriptedSource, tiny_vocabulary
 
 
@@ -106,6 +107,21 @@ def test_a_stable_stream_whose_grammar_knows_no_values_holds_nothing_and_ends_at
     assert last.result is not None and last.result.finish_reason == "dead_end" and last.result.num_backtracks == 0
     assert isinstance(last.result.error, DeadEndError) and "handed out as stable" in str(last.result.error)
     assert generate(source, [A], regex("aaaé|b1"), **options).unwrap() == "b1"
+
+
+def test_a_stable_stream_ends_with_the_longest_output_that_goes_on_from_what_it_handed_out() -> None:
+    # The draft `aba` leads nowhere before any of it is handed out, then `abb` is, and leads nowhere either.
+    options: dict[str, Any] = {"vocabulary": tiny_vocabulary(), "backend": "trie", "temperature": 0.0}
+    drafts = {A: [A, B, A]}
+    proposer = Written(lambda token_ids, length: drafts.get(token_ids[0], []) if len(token_ids) == 1 else [])
+    source = ScriptedSource({A: [A, B, A]})
+    events = list(stream(source, [A], regex("ab[ab]é"), stable=True, proposer=proposer, **options))
+    assert [(event.text, event.retracted, event.retracted_tokens) for event in events] == [
+        *[("ab", 0, 0), ("b", 0, 0), ("", 0, 0)]
+    ]
+    result = events[-1].result
+    assert result is not None and result.finish_reason == "dead_end" and result.num_backtracks == 1
+    assert (result.text, result.token_ids) == ("abb", (A, B, B)) and "handed out as stable" in str(result.error)
 
 
 def test_a_stable_stream_whose_grammar_knows_values_hands_them_out_whole() -> None:

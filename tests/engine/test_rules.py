@@ -3,13 +3,15 @@
 import itertools
 import random
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 import torch
 
 from constrain import Request, SamplingParams, regex
-from constrain.errors import ConstrainError
+from constrain.errors import ConstrainError, ProcessorError
+from constrain.sampling.processors import RowProcessor, RowView
 from constrain.source import FunctionSource
 from constrain.spec import DraftModelProposer, RejectionSampler
 from tests.engine.speculation import (
@@ -170,3 +172,27 @@ def test_right_drafts_without_probabilities_are_taken_as_far_as_the_target_wants
     outputs = {tuple(r.prompt_ids): each.token_ids for r, each in zip(requests, run(requests), strict=True)}
     results = run(requests, proposer=knowing(outputs), rule=rule, draft_length=4)
     assert sum(result.speculation.num_accepted for result in results if result.speculation is not None) > 30
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_processor_that_fails_on_one_request_ends_no_other(rule: str) -> None:
+    class FailsLate(RowProcessor):
+        extra_fields = frozenset({"fails"})
+
+        def add(self, slot: int, params: SamplingParams, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> bool:
+            return bool((params.extra or {}).get("fails"))
+
+        def process_row(self, logits: torch.Tensor, row: RowView) -> torch.Tensor:
+            if len(row.written_ids) >= 3:
+                raise RuntimeError("not past three")
+            return logits
+
+    def request(index: int, **fields: Any) -> Request:
+        params = SamplingParams(seed=index, max_tokens=12, ignore_eos=True, **fields)
+        return Request(prompt_ids=[TEXT_IDS[index]] * 4, params=params)
+
+    options: dict[str, Any] = {"processors": [FailsLate()], "rule": rule, "proposer": "ngram", "draft_length": 3}
+    failed, whole = run([request(0, extra={"fails": True}), request(1)], **options)
+    assert failed.finish_reason == "error" and isinstance(failed.error, ProcessorError)
+    assert failed.num_output_tokens == 3 and "not past three" in str(failed.error)
+    assert said(whole)[0] == said(run([request(1)], **options)[0])[0] and whole.num_output_tokens == 12
