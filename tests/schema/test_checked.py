@@ -91,6 +91,9 @@ SCHEMAS: list[tuple[Any, Any]] = [
       {"enum": ["a/b", "a日", "ab\nb", "é" * 3]}, {"pattern": "^b+$", "minLength": 3}]}}, ["a", "bbbb", "a/b"]),
     ({"type": "array", "items": {"type": "string", "maxLength": 4, "not": {"pattern": "é$"}}, "uniqueItems": True,
       "contains": {"const": "a/"}}, ["a/", "bé1", "日"]),
+    ({"type": "object", "patternProperties": {"^ab": False, "[^-abxé1 ]": False, "x$": False}},
+     {"bé x1": 1, "a": "日"}),
+    ({"type": "string", "not": {"pattern": "[^ab1é]"}, "minLength": 2}, "abé"),
 ]  # fmt: skip
 
 

@@ -50,15 +50,13 @@ class NumberReader(StringReader):
         undecided = [(slot, early) for slot, early in frame.plan.spans if not frame.status[slot]]
         if len(undecided) < 2:
             return True
-        spans = exponent_spans(text)
-        if spans:
-            return not self._all_fail(_decided(frame, span) for span in spans)
         for slot in frame.plan.integers:
             if not frame.status[slot] and (span := whole_span(text)) is not None:
                 found = _decided(frame, span)
                 if found and self._all_fail(([(frame, slot, 1), *found], [(frame, slot, -1)])):
                     return False
-        return True
+        spans = exponent_spans(text)
+        return not spans or not self._all_fail(_decided(frame, span) for span in spans)
 
     def _all_fail(self, cases: Iterable[list[Pending]]) -> bool:
         """Whether all is false in each of ``cases``, of which one will be; the state is kept."""

@@ -61,6 +61,8 @@ EARLIEST = [
     ({"propertyNames": {"enum": ["ab"]}}, '{"b'),
     ({"patternProperties": {"^x": False}}, '{"x'),
     ({"patternProperties": {"^x$": False}}, '{"x"'),
+    ({"patternProperties": {"^": False}}, '{"'),
+    ({"patternProperties": {"a?": False}}, '{"'),
     ({"contains": {"type": "string"}, "unevaluatedItems": False}, '["a",1'),
     ({"contains": {"const": "ab"}, "unevaluatedItems": False}, '["ab","b'),
     ({"if": {"contains": {"const": "a"}}, "then": {"contains": {"const": "b"}}, "unevaluatedItems": False}, '["c'),

@@ -22,6 +22,21 @@ def test_what_two_keywords_refuse_in_different_cases_is_refused(schema, text):
     assert not evaluator.feed(text[-1].encode())
 
 
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "integer", "maximum": 5}, "11e"),
+        ({"type": "integer", "maximum": 5}, "0.21E+"),
+        ({"multipleOf": 100, "exclusiveMaximum": 3, "exclusiveMinimum": 1, "type": "integer"}, "0.11e-0"),
+    ],
+)
+def test_what_is_refused_byte_by_byte_is_refused_at_once(schema, text):
+    program = compile_program({"type": "number", **schema})
+    evaluator = Evaluator(program)
+    assert not all(evaluator.feed(char.encode()) for char in text)
+    assert not Evaluator(program).feed(text.encode())
+
+
 @pytest.mark.parametrize("schema", [{"multipleOf": 123456789}, {"multipleOf": 0.123456789}, {"not": {"multipleOf": 1}}])
 def test_whatever_digits_are_allowed_lead_to_an_end(schema):
     rng = random.Random(5)
