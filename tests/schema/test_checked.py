@@ -195,11 +195,28 @@ def test_numbers_are_as_long_as_they_may_be() -> None:
 
 @pytest.mark.parametrize(
     "schema",
-    [False, {"not": {}}, {"enum": []}, {"type": "string", "not": {"type": "string"}}, {"allOf": [True, False]}],
+    [
+        False,
+        {"not": {}},
+        {"enum": []},
+        {"type": "string", "not": {"type": "string"}},
+        {"allOf": [True, False]},
+        {"const": "a", "format": "ipv6"},
+        {"enum": ["ab", "b"], "pattern": "^a", "maxLength": 1},
+    ],
 )
 def test_a_schema_that_no_value_meets_is_refused_as_such(schema: Any) -> None:
     with pytest.raises(UnsatisfiableGrammarError):
-        BACKEND.compile(json_schema(schema))
+        BACKEND.compile(json_schema(schema, assert_formats=True))
+
+
+@pytest.mark.parametrize("profile", ["default", "wide"])
+@pytest.mark.parametrize(
+    ("name", "text"), [("ipv6", "::ffff:192.168.0.1"), ("time", "23:59:60Z"), ("date-time", "2020-01-01t00:00:00z")]
+)
+def test_a_form_of_a_format_that_a_constant_asks_for_can_be_written(name: str, text: str, profile: Any) -> None:
+    for schema in ({"const": text, "format": name}, {"allOf": [{"format": name}, {"enum": [text]}], "type": "string"}):
+        assert write(started(schema, profile=profile, assert_formats=True), json.dumps(text))
 
 
 def test_what_cannot_be_checked_is_refused_by_name() -> None:

@@ -73,6 +73,8 @@ EARLIEST = [
     ({"propertyNames": False}, '{"'),
     (TAGGED, '{"t":"a","y'),
     (TAGGED, '{"x":1,"y'),
+    ({"enum": ["ab", "b"], "pattern": "^a"}, '"b'),
+    ({"enum": ["abc", "x"], "minLength": 3}, '"x'),
     # At the comma.
     ({"maxProperties": 1}, '{"a":1,'),
     ({"maxItems": 1}, "[1,"),
