@@ -56,6 +56,7 @@ class RegexSyntax(SteppingAutomaton[_Place]):
 
     def __init__(self) -> None:
         super().__init__(_Place(), _OTHER + 1)
+        _beginnings()  # while compiling, and not at the first step
 
     def class_of(self, code: int) -> int:
         return min(code, _OTHER)
