@@ -137,6 +137,8 @@ def of_multiple(divisor: Number) -> EarlyTest:
     def early(span: Span) -> int:
         if span.edge is None:
             return 0
+        if span.near == span.far:
+            return 1 if is_multiple(span.near, divisor) else -1
         if is_multiple(span.edge, divisor):
             return 1 if span.grows else 0
         if not span.grows:
@@ -154,6 +156,8 @@ def of_values(values: frozenset[Number]) -> EarlyTest:
     """For being one of ``values``."""
 
     def early(span: Span) -> int:
+        if span.near == span.far:
+            return 1 if span.near in values else -1
         low, high = sorted((span.near, span.far))
         return 0 if any(low <= value <= high for value in values) else -1
 

@@ -14,6 +14,10 @@ from constrain.schema.evaluation import MAX_NUMBER_BYTES, Evaluator, compile_pro
         ({"type": "integer", "maximum": 20}, "0.21"),
         ({"type": "integer", "minimum": -20}, "-21"),
         ({"maximum": 2, "minimum": 1, "multipleOf": 0.5}, "3.3e"),
+        ({"type": "integer", "maximum": 1000}, "0.12e1"),
+        ({"not": {"multipleOf": 5}, "exclusiveMaximum": 50, "minimum": 1}, "500e-2"),
+        ({"enum": [1, 0.5, 0]}, "1000.0E-2"),
+        ({"maximum": 0, "not": {"enum": [0, 7]}}, "0e"),
     ],
 )
 def test_what_two_keywords_refuse_in_different_cases_is_refused(schema, text):
