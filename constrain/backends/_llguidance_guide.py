@@ -96,14 +96,27 @@ def _taken(loose: "LooseSchema", form: JsonForm, compile_lark: Compile) -> "tupl
     for _ in range(_MAX_ATTEMPTS):
         missing = list(_unbearable(loose.read))
         if not missing:
-            outcome = compile_lark(json_grammar(loose.read, form, escapes=_has_escapes(loose, form)))
-            if not isinstance(outcome, str):
-                return loose, outcome
-            missing = _blamed(loose.read, outcome) or _next_stage(loose.read, stages)
+            try:
+                outcome = compile_lark(json_grammar(loose.read, form, escapes=_has_escapes(loose, form)))
+            except UnsatisfiableGrammarError:
+                missing = list(_narrow_formats(loose.read))
+                if not missing:
+                    raise
+            else:
+                if not isinstance(outcome, str):
+                    return loose, outcome
+                missing = _blamed(loose.read, outcome) or _next_stage(loose.read, stages)
         looser = loose.without(missing)
         loose = looser if looser is not None else _nothing_of(loose)
     loose = _nothing_of(loose)
     return loose, compile_lark(json_grammar(loose.read, form, escapes=_has_escapes(loose, form)))
+
+
+def _narrow_formats(schema: "Rewritten") -> Iterator[Unsupported]:
+    """The formats of which some texts are never written, which may be those that something else asks for."""
+    for use in schema.uses:
+        if use.effective and use.keyword == "format":
+            yield use.unsupported("is followed in its usual forms only")
 
 
 def _unbearable(schema: "Rewritten") -> Iterator[Unsupported]:

@@ -119,10 +119,9 @@ class Paths:
             return number
         state, automaton = reached.states[number - _START], self._automaton
         try:
-            leads_on = any(automaton.step_class(state, one).verdict >= 0 for one in self._classes[place])
+            return (FAILED, OPEN, MATCHED)[automaton.verdict_of_classes(state, self._classes[place]) + 1]
         except NoAutomatonError:
             return UNKNOWN
-        return OPEN if leads_on else FAILED
 
 
 def _numbered(keys: Ids, size: int) -> tuple[Ids, Ids]:

@@ -91,6 +91,9 @@ SCHEMAS: list[tuple[Any, Any]] = [
       {"enum": ["a/b", "a日", "ab\nb", "é" * 3]}, {"pattern": "^b+$", "minLength": 3}]}}, ["a", "bbbb", "a/b"]),
     ({"type": "array", "items": {"type": "string", "maxLength": 4, "not": {"pattern": "é$"}}, "uniqueItems": True,
       "contains": {"const": "a/"}}, ["a/", "bé1", "日"]),
+    ({"type": "object", "patternProperties": {"^ab": False, "[^-abxé1 ]": False, "x$": False}},
+     {"bé x1": 1, "a": "日"}),
+    ({"type": "string", "not": {"pattern": "[^ab1é]"}, "minLength": 2}, "abé"),
 ]  # fmt: skip
 
 
@@ -192,11 +195,28 @@ def test_numbers_are_as_long_as_they_may_be() -> None:
 
 @pytest.mark.parametrize(
     "schema",
-    [False, {"not": {}}, {"enum": []}, {"type": "string", "not": {"type": "string"}}, {"allOf": [True, False]}],
+    [
+        False,
+        {"not": {}},
+        {"enum": []},
+        {"type": "string", "not": {"type": "string"}},
+        {"allOf": [True, False]},
+        {"const": "a", "format": "ipv6"},
+        {"enum": ["ab", "b"], "pattern": "^a", "maxLength": 1},
+    ],
 )
 def test_a_schema_that_no_value_meets_is_refused_as_such(schema: Any) -> None:
     with pytest.raises(UnsatisfiableGrammarError):
-        BACKEND.compile(json_schema(schema))
+        BACKEND.compile(json_schema(schema, assert_formats=True))
+
+
+@pytest.mark.parametrize("profile", ["default", "wide"])
+@pytest.mark.parametrize(
+    ("name", "text"), [("ipv6", "::ffff:192.168.0.1"), ("time", "23:59:60Z"), ("date-time", "2020-01-01t00:00:00z")]
+)
+def test_a_form_of_a_format_that_a_constant_asks_for_can_be_written(name: str, text: str, profile: Any) -> None:
+    for schema in ({"const": text, "format": name}, {"allOf": [{"format": name}, {"enum": [text]}], "type": "string"}):
+        assert write(started(schema, profile=profile, assert_formats=True), json.dumps(text))
 
 
 def test_what_cannot_be_checked_is_refused_by_name() -> None:

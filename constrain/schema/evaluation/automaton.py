@@ -44,9 +44,19 @@ class Automaton(ABC):
     def classes_in(self, ranges: Ranges) -> frozenset[int]:
         """The classes of the characters in ``ranges``."""
 
-    def may_go_on(self, state: State, ranges: Ranges) -> bool:
-        """Whether some character in ``ranges`` leads on to what is not known to fail."""
-        return any(self.step_class(state, number).verdict >= 0 for number in self.classes_in(ranges))
+    def verdict_of(self, state: State, ranges: Ranges) -> int:
+        """What is proved once a character in ``ranges`` follows: the verdict of all of them, 0 where they differ."""
+        return self.verdict_of_classes(state, self.classes_in(ranges))
+
+    def verdict_of_classes(self, state: State, classes: frozenset[int]) -> int:
+        """The same of characters by their classes; -1 where there is none."""
+        found = -1
+        for count, number in enumerate(classes):
+            verdict = self.step_class(state, number).verdict
+            if not verdict or (count and verdict != found):
+                return 0
+            found = verdict
+        return found
 
     def step(self, state: State, code: int) -> State:
         """The state after one character, by its code point."""

@@ -118,14 +118,14 @@ def _undecided(frame: Frame) -> Iterator[tuple[Automaton, State]]:
 
 
 def _refused_names(frame: Frame) -> Iterator[tuple[Automaton, State]]:
-    """The patterns that no name in an object may match."""
+    """The patterns that no name in an object may match, and this one still may."""
     around = frame.parent if frame.is_name else None
     if around is None or not around.fields[OPEN]:
         return
     first, automata = len(frame.plan.patterns), around.plan.name_patterns
     for slot, n in around.plan.name_refusals:
         automaton, state = automata[n], frame.states[first + n]
-        if not around.status[slot] and automaton is not None and state is not None:
+        if not around.status[slot] and automaton is not None and state is not None and not state.verdict:
             yield automaton, state
 
 

@@ -225,6 +225,9 @@ class ValueReader(Scanner):
         ``states`` are those of ``Plan.name_patterns`` after the same text.
         """
         automata, status, closed = frame.plan.name_patterns, frame.status, frame.plan.closed
+        for slot, n in frame.plan.name_refusals:
+            if not status[slot] and _must_match(automata[n], states[n], ranges):
+                self._verdicts.settle([(frame, slot, -1)])
         if closed is not None:
             slots = closed.slots_without(status, begun, frame.seen, ranges)
             if slots:
@@ -246,7 +249,14 @@ def _may_match(automaton: Automaton | None, state: State | None, ranges: Ranges 
     """Whether a name so far may come to match; without an automaton nobody knows."""
     if automaton is None or state is None:
         return True
-    return state.verdict >= 0 if ranges is None else automaton.may_go_on(state, ranges)
+    return (state.verdict if ranges is None else automaton.verdict_of(state, ranges)) >= 0
+
+
+def _must_match(automaton: Automaton | None, state: State | None, ranges: Ranges | None) -> bool:
+    """Whether each name that begins so is known to match."""
+    if automaton is None or state is None:
+        return False
+    return (state.verdict if ranges is None else automaton.verdict_of(state, ranges)) > 0
 
 
 def _is_awaited(waiting: tuple[Waiter, ...], status: list[int]) -> bool:

@@ -20,6 +20,7 @@ from constrain.schema.evaluation.kinds import (
 )
 from constrain.schema.evaluation.pattern_automaton import Pattern
 from constrain.schema.evaluation.values import Number, canonical, digits_of
+from constrain.schema.matching import MatchTimeoutError
 
 
 @dataclass(slots=True)
@@ -98,6 +99,20 @@ class Node:
     exclusive_minimum: Number | None = None
     exclusive_maximum: Number | None = None
     multiple_of: Number | None = None
+
+    def refuse_strings(self) -> None:
+        """Leave out the listed strings that the keywords beside them refuse: nothing else would before their end."""
+        for values in self.values:
+            values.strings = tuple(text for text in values.strings if self._takes(text))
+
+    def _takes(self, text: str) -> bool:
+        if len(text) < self.min_length or (self.max_length is not None and len(text) > self.max_length):
+            return False
+        try:
+            matches = all(pattern.matches(text) for pattern in self.patterns)
+        except MatchTimeoutError:
+            return True
+        return matches and (self.format is None or self.format.test(text))
 
     def in_place(self) -> Iterator["Node"]:
         """The subschemas that apply to the same value."""

@@ -48,17 +48,15 @@ class NumberReader(StringReader):
             ends = [text, *(text + b"%d" % digit for digit in range(10 * left))]
             return not self._all_fail(_tested(frame, end) for end in ends if is_number(end))
         undecided = [(slot, early) for slot, early in frame.plan.spans if not frame.status[slot]]
-        if len(undecided) < 2:
+        if not undecided:
             return True
-        spans = exponent_spans(text)
-        if spans:
-            return not self._all_fail(_decided(frame, span) for span in spans)
-        for slot in frame.plan.integers:
+        for slot in frame.plan.integers if len(undecided) > 1 else ():
             if not frame.status[slot] and (span := whole_span(text)) is not None:
                 found = _decided(frame, span)
                 if found and self._all_fail(([(frame, slot, 1), *found], [(frame, slot, -1)])):
                     return False
-        return True
+        spans = exponent_spans(text)
+        return not spans or not self._all_fail(_decided(frame, span) for span in spans)
 
     def _all_fail(self, cases: Iterable[list[Pending]]) -> bool:
         """Whether all is false in each of ``cases``, of which one will be; the state is kept."""

@@ -5,6 +5,7 @@ The subset construction (Rabin and Scott 1959) over the threads of a network, do
 
 import re
 from bisect import bisect_right
+from collections import deque
 from functools import lru_cache
 from threading import Lock
 from typing import Any
@@ -125,20 +126,32 @@ class PatternAutomaton(Automaton):
         """Look-arounds may contradict each other: follow all texts, a little, and see whether one can match."""
         if not (self.network.looks or self.network.behinds):
             return
-        found: set[State] = {start}
-        todo = [start]
+        found: dict[State, State | None] = {start: None}  # with the one before
+        todo: deque[State] = deque(found)
         while todo:
-            state = todo.pop()
-            if state.accepts or state.verdict > 0 or state in self._hopeful or len(found) > _MAX_HOPELESS:
-                self._hopeful.add(start)
+            state = todo.popleft()
+            if self._is_hopeful(state) or len(found) > _MAX_HOPELESS:
+                self._keep_hopeful(start if len(found) > _MAX_HOPELESS else state, found)
                 return
             for number in range(len(self._class_bits)):
                 following = state.row[number] or self._following(state, number)
                 if following.verdict >= 0 and following not in found:
-                    found.add(following)
+                    found[following] = state
+                    if self._is_hopeful(following):
+                        self._keep_hopeful(following, found)
+                        return
                     todo.append(following)
         for state in found:
             state.verdict = -1
+
+    def _is_hopeful(self, state: State) -> bool:
+        return state.accepts or state.verdict > 0 or state in self._hopeful
+
+    def _keep_hopeful(self, state: State | None, found: dict[State, State | None]) -> None:
+        """``state`` can match, and so can all on the way to it."""
+        while state is not None and len(self._hopeful) < _MAX_STATES:
+            self._hopeful.add(state)
+            state = found[state]
 
     def _state(self, closure: set[Thread], *, previous: int | None) -> PatternState:
         network = self.network

@@ -53,6 +53,7 @@ class _Reader:
         self._read_scalars()
         if assert_formats and "format" in self._keywords:
             self._node.format = format_check(self._keywords["format"], self._source)
+        self._node.refuse_strings()
 
     def _child(self, *tokens: str | int) -> Node:
         return self._made[id(self._source.child(*tokens))]

@@ -19,6 +19,8 @@ _DIGITS = frozenset("0123456789")
 _CONTROLS = {"t": 9, "n": 10, "v": 11, "f": 12, "r": 13, "0": 0}
 _SETS = frozenset("dDwWsS")
 _TOO_MANY = 2**32 - 1
+_LONG = "**"
+"""Any name of a group with more than one letter: each of its own would be as many states as a vocabulary has words."""
 
 
 class _Place(NamedTuple):
@@ -46,11 +48,13 @@ _moved = _Place._replace
 class RegexSyntax(SteppingAutomaton[_Place]):
     """The prefixes of all texts that ``ecma.translate_pattern`` takes, and of a few more.
 
-    It knows neither which groups end before a reference names them by number nor how wide a look-behind is.
+    It knows neither which groups end before a reference names them by number, nor how wide a look-behind is, nor which
+    names of more than one letter there are.
     """
 
     def __init__(self) -> None:
         super().__init__(_Place(), _OTHER + 1)
+        _beginnings()  # while compiling, and not at the first step
 
     def class_of(self, code: int) -> int:
         return min(code, _OTHER)
@@ -141,14 +145,17 @@ def _after_open(at: _Place, char: str) -> _Place | None:
     if at.mode == "(?<" and not at.word and char in "=!":
         return _moved(inside, groups=(*at.groups, "<"))
     if char == ">" and at.word:
-        if at.word in at.names and "\x80" not in at.word:
+        if at.word in at.names and at.word != _LONG:
             return None
         names, number = at.names | {at.word}, min(at.num_groups + 1, 99)
         return _moved(inside, groups=(*at.groups, "("), names=names, num_groups=number)
+    return _moved(at, word=_LONG if at.word else char) if _goes_on(at.word, char) else None
+
+
+def _goes_on(name: str, char: str) -> bool:
+    """Whether a name may go on so."""
     is_letter = (char.isascii() and char.isalpha()) or char == "_"
-    if is_letter or (at.word and (char in _DIGITS or ord(char) == _OTHER)):
-        return _moved(at, word=at.word + char)
-    return None
+    return is_letter or (name != "" and (char in _DIGITS or ord(char) == _OTHER))
 
 
 def _after_escape(at: _Place, char: str) -> _Place | None:
@@ -177,9 +184,12 @@ def _after_escape(at: _Place, char: str) -> _Place | None:
             return _set(done) if at.word[1:] in property_names() else None
         return _moved(at, word=word) if word in _beginnings() else None
     if char == ">" and at.word:  # \k<name>
-        known = at.word[1:] in at.names or "\x80" in at.word or any("\x80" in name for name in at.names)
-        return _moved(done, before="atom") if known else None
-    return _moved(at, word=word) if any(f"<{name}".startswith(word) for name in at.names) else None
+        return _moved(done, before="atom") if at.word[1:] in at.names else None
+    if not at.word:
+        return _moved(at, word="<") if char == "<" and at.names else None
+    name = _LONG if at.word[1:] else char
+    fits = _goes_on(at.word[1:], char) and (name in at.names or _LONG in at.names)
+    return _moved(at, word=f"<{name}") if fits else None
 
 
 @cache

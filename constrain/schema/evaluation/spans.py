@@ -27,7 +27,6 @@ class Span(NamedTuple):
 
 _EXPONENT_BYTES = 6
 """More than an exponent takes that undoes all decimals of the longest number."""
-_MANTISSA = frozenset(b"-.0123456789")
 
 EarlyTest = Callable[[Span], int]
 """What is true, 1, or false, -1, of all values of a span; 0 if neither is proved."""
@@ -69,10 +68,12 @@ def exponent_spans(text: bytes) -> list[Span]:
 
 
 def whole_span(text: bytes) -> Span | None:
-    """The integers that a number without an exponent can become: none is nearer to zero than its digits together."""
-    if not set(text) <= _MANTISSA:
-        return None
-    digits = text.lstrip(b"-").replace(b".", b"").strip(b"0")
+    """The integers that a number can become: none is nearer to zero than its digits together, whatever exponent it has.
+
+    None where it has no digits but zeros.
+    """
+    mantissa = text.lower().partition(b"e")[0]
+    digits = mantissa.lstrip(b"-").replace(b".", b"").strip(b"0")
     if not digits:
         return None
     sign = b"-" if text.startswith(b"-") else b""
@@ -136,6 +137,8 @@ def of_multiple(divisor: Number) -> EarlyTest:
     def early(span: Span) -> int:
         if span.edge is None:
             return 0
+        if span.near == span.far:
+            return 1 if is_multiple(span.near, divisor) else -1
         if is_multiple(span.edge, divisor):
             return 1 if span.grows else 0
         if not span.grows:
@@ -153,6 +156,8 @@ def of_values(values: frozenset[Number]) -> EarlyTest:
     """For being one of ``values``."""
 
     def early(span: Span) -> int:
+        if span.near == span.far:
+            return 1 if span.near in values else -1
         low, high = sorted((span.near, span.far))
         return 0 if any(low <= value <= high for value in values) else -1
 

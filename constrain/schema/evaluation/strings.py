@@ -73,10 +73,6 @@ class StringReader(ValueReader):
                 following = automaton.advance(state, text)
                 if following is not state:
                     self._trail.set(states, first + n, following)
-        for slot, n in plan.name_refusals:
-            refusing = states[first + n]
-            if refusing is not None and refusing.verdict > 0 and not frame.status[slot]:
-                self._verdicts.settle([(frame, slot, -1)])
         begun = name.fields[BEGUN]
         if begun is not None:
             if not name.plan.strings:
@@ -97,12 +93,15 @@ class StringReader(ValueReader):
         if frame.fields[OPEN]:
             self._reach(frame, frame.fields[COUNT] + 1)
             for n, (slot, automaton) in enumerate(frame.plan.patterns):
-                if not frame.status[slot] and not automaton.may_go_on(frame.states[n], ranges):  # type: ignore[arg-type]
-                    self._verdicts.settle([(frame, slot, -1)])
+                if frame.status[slot]:
+                    continue
+                verdict = automaton.verdict_of(frame.states[n], ranges)  # type: ignore[arg-type]
+                if verdict:
+                    self._verdicts.settle([(frame, slot, verdict)])
             if frame.plan.strings:
                 self._compare(frame, frame.fields[BEGUN], ranges)
         parent = frame.parent
-        if frame.is_name and parent is not None and parent.fields[OPEN] and parent.plan.name_gates:
+        if frame.is_name and parent is not None and parent.fields[OPEN]:
             states = frame.states[len(frame.plan.patterns) :]
             self._names_are_left(parent, frame.fields[BEGUN], ranges, states)
         return self._verdicts.result >= 0

@@ -61,6 +61,8 @@ EARLIEST = [
     ({"propertyNames": {"enum": ["ab"]}}, '{"b'),
     ({"patternProperties": {"^x": False}}, '{"x'),
     ({"patternProperties": {"^x$": False}}, '{"x"'),
+    ({"patternProperties": {"^": False}}, '{"'),
+    ({"patternProperties": {"a?": False}}, '{"'),
     ({"contains": {"type": "string"}, "unevaluatedItems": False}, '["a",1'),
     ({"contains": {"const": "ab"}, "unevaluatedItems": False}, '["ab","b'),
     ({"if": {"contains": {"const": "a"}}, "then": {"contains": {"const": "b"}}, "unevaluatedItems": False}, '["c'),
@@ -71,6 +73,8 @@ EARLIEST = [
     ({"propertyNames": False}, '{"'),
     (TAGGED, '{"t":"a","y'),
     (TAGGED, '{"x":1,"y'),
+    ({"enum": ["ab", "b"], "pattern": "^a"}, '"b'),
+    ({"enum": ["abc", "x"], "minLength": 3}, '"x'),
     # At the comma.
     ({"maxProperties": 1}, '{"a":1,'),
     ({"maxItems": 1}, "[1,"),

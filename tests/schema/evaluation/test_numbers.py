@@ -14,12 +14,31 @@ from constrain.schema.evaluation import MAX_NUMBER_BYTES, Evaluator, compile_pro
         ({"type": "integer", "maximum": 20}, "0.21"),
         ({"type": "integer", "minimum": -20}, "-21"),
         ({"maximum": 2, "minimum": 1, "multipleOf": 0.5}, "3.3e"),
+        ({"type": "integer", "maximum": 1000}, "0.12e1"),
+        ({"not": {"multipleOf": 5}, "exclusiveMaximum": 50, "minimum": 1}, "500e-2"),
+        ({"enum": [1, 0.5, 0]}, "1000.0E-2"),
+        ({"maximum": 0, "not": {"enum": [0, 7]}}, "0e"),
     ],
 )
 def test_what_two_keywords_refuse_in_different_cases_is_refused(schema, text):
     evaluator = Evaluator(compile_program({"type": "number", **schema}))
     assert all(evaluator.feed(char.encode()) for char in text[:-1])
     assert not evaluator.feed(text[-1].encode())
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [
+        ({"type": "integer", "maximum": 5}, "11e"),
+        ({"type": "integer", "maximum": 5}, "0.21E+"),
+        ({"multipleOf": 100, "exclusiveMaximum": 3, "exclusiveMinimum": 1, "type": "integer"}, "0.11e-0"),
+    ],
+)
+def test_what_is_refused_byte_by_byte_is_refused_at_once(schema, text):
+    program = compile_program({"type": "number", **schema})
+    evaluator = Evaluator(program)
+    assert not all(evaluator.feed(char.encode()) for char in text)
+    assert not Evaluator(program).feed(text.encode())
 
 
 @pytest.mark.parametrize("schema", [{"multipleOf": 123456789}, {"multipleOf": 0.123456789}, {"not": {"multipleOf": 1}}])

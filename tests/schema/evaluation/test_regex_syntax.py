@@ -1,5 +1,6 @@
 """Regular expressions as they are written, against what the translator takes."""
 
+import itertools
 import random
 
 import pytest
@@ -11,6 +12,7 @@ from constrain.schema.evaluation.regex_syntax import RegexSyntax
 PIECES = [
     *"ab01-,^$|.()[]{}*+?\\<>=!:_é", r"\d", r"\w", r"\S", r"\p{L}", "(?:", "(?=", "(?<a>", "(?<=", r"\k<a>", "{1,2}",
     r"\u{1F600}", r"\x41", "[a-", r"\b", r"\1", r"\12", r"\cA", "(?<!", "{,}", "{2",
+    "(?<ab>", r"\k<ab>",
 ]  # fmt: skip
 
 
@@ -28,6 +30,14 @@ def test_all_that_the_translator_takes_is_accepted_and_hardly_anything_else():
         else:
             more += accepted
     assert taken > 1_000 and more < 20
+
+
+def test_the_names_of_groups_are_few_states():
+    syntax = RegexSyntax()
+    words = ["".join(letters) for letters in itertools.product("abcdef_1", repeat=4)]
+    named = {syntax.advance(syntax.start, f"(?<x{word}") for word in words}
+    closed = {syntax.advance(syntax.start, f"(?<x{word}>a)\\k<x{word}>") for word in words}
+    assert len(named) == len(closed) == 1 and closed.pop().accepts
 
 
 def _is_pattern(text):

@@ -56,7 +56,7 @@ def _holds(schema, value):
         ({"maximum": 20}, "1.0E3"),
         ({"minimum": 0}, "-5"),
         ({"minimum": 5}, "1e-"),
-        ({"multipleOf": 3}, "1e5"),
+        ({"multipleOf": 3}, "1e"),
         ({"enum": [1, 20]}, "2e+5"),
     ],
 )

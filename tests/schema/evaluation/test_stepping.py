@@ -32,7 +32,7 @@ def test_it_answers_as_the_automaton_of_the_same_language(most, monkeypatch):
             state, expected = one.advance(one.start, text), other.advance(other.start, text)
             assert (state.verdict, state.accepts) == (expected.verdict, expected.accepts), text
             for ranges in (((97, 98),), ((99, 120),)):
-                assert one.may_go_on(state, ranges) == other.may_go_on(expected, ranges), text
+                assert one.verdict_of(state, ranges) == other.verdict_of(expected, ranges), text
 
 
 def test_it_keeps_a_bounded_number_of_states(monkeypatch):
