@@ -32,8 +32,8 @@ class JsonForm:
     ``1.0`` and ``1e0`` are integers, too.
 
     ``escapes``: ``"short"``, those of two characters, and others only for what cannot be written without; or ``"any"``:
-    also ``\\u0041`` where ``A`` would do, but
-    for names that the schema lists.
+    also ``\\u0041`` where ``A`` would do, but for names and values that the schema lists and for strings that a pattern
+    or a format holds.
 
     A form that a library cannot write exactly is written with its checks (``backend="auto"``), or refused by name.
     """
