@@ -97,7 +97,8 @@ class Multiple(NamedTuple):
         """Whether a number that begins with ``text`` and has ``num_bytes`` more may keep to that."""
         mantissa, mark, exponent = text.lower().partition(b"e")
         whole, _, fraction = mantissa.lstrip(b"-").partition(b".")
-        digits = exponent.lstrip(b"+-") + b"9" * (num_bytes if mark else max(num_bytes - 1, 0))
+        most = exponent.lstrip(b"+-") + b"9" * (num_bytes if mark else max(num_bytes - 1, 0))
+        digits = most.lstrip(b"0")
         shift = 0 if exponent.startswith(b"-") else int(digits[:MAX_EXPONENT_DIGITS] or b"0")
         too_many = len(fraction.rstrip(b"0")) - self.num_decimals
         if too_many > shift:

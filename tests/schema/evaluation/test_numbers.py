@@ -1,10 +1,13 @@
 """Numbers whose end no keyword refuses alone: what all together refuse, and the last bytes that one may have."""
 
+import json
 import random
 
 import pytest
 
+from constrain.errors import InvalidValueError
 from constrain.schema.evaluation import MAX_NUMBER_BYTES, Evaluator, compile_program
+from constrain.schema.validate import validator_for
 
 
 @pytest.mark.parametrize(
@@ -55,6 +58,42 @@ def test_whatever_digits_are_allowed_lead_to_an_end(schema):
             digits = [char for char in allowed if 48 <= char < 58]
             evaluator.feed(bytes([rng.choice(digits or allowed)]))
         assert evaluator.can_end(), (start, evaluator.scan_state().partial[-30:], len(evaluator.scan_state().partial))
+
+
+LONG_NUMBER_SCHEMAS = [
+    {"oneOf": [{"type": "integer"}, {"minimum": 2}]},
+    {"not": {"type": "integer"}},
+    {"multipleOf": 0.01},
+    {"not": {"multipleOf": 7}},
+    {"oneOf": [{"multipleOf": 5}, {"maximum": 10}]},
+    {"type": "integer", "minimum": 1, "maximum": 1000},
+    {"enum": [1, 0.5, 1200]},
+]
+
+
+@pytest.mark.parametrize("schema", LONG_NUMBER_SCHEMAS)
+def test_numbers_as_long_as_they_may_be_are_judged_as_the_validator_does(schema):
+    rng = random.Random(3)
+    program, validator = compile_program(schema), validator_for(json.dumps(schema))
+    judged = set()
+    for _ in range(150):
+        mantissa, mark = rng.choice(["1.5", "12", "0.0015", "0.7", "100", "1.20"]), rng.choice(["e", "e-", "E+", "E"])
+        tail = rng.choice(["0", "1", "2", "12", "3", "04"])
+        zeros = "0" * (rng.choice([40, 985, 998, 1000]) - len(mantissa + mark + tail))
+        text = mantissa + mark + zeros + tail
+        if rng.random() < 0.3:
+            text = (mantissa if "." in mantissa else f"{mantissa}.") + zeros[1:] + mark + tail
+        evaluator = Evaluator(program)
+        pieces = [text[:-40], *text[-40:]]  # the last bytes one by one
+        taken = all(evaluator.feed(piece.encode()) for piece in pieces) and evaluator.can_end()
+        try:
+            validator.check(text)
+            valid = True
+        except InvalidValueError:
+            valid = False
+        assert taken == valid, (text[:12], len(text), text[-12:])
+        judged.add(valid)
+    assert judged == {True, False}
 
 
 def _takes(evaluator, data):
