@@ -34,7 +34,7 @@ type: $(READY)
 slow: $(READY)
 	$(BIN)/python -m pytest -m slow $(WORKERS)
 
-# Judges `auto` by every schema of both collections, in both profiles, and writes the table in the README. Half an hour
+# Judges `auto` by every schema of both collections, in both profiles, and writes the table in the README. Most of an hour
 # on two cores.
 conformance: $(READY)
 	mkdir -p build
