@@ -1,6 +1,5 @@
 """Where forced text may be cut into tokens for good: before a token that could grow with what comes next."""
 
-import weakref
 from bisect import bisect_right
 
 import numpy as np
@@ -8,6 +7,7 @@ import numpy.typing as npt
 import torch
 
 from constrain.grammar import Grammar
+from constrain.per_vocabulary import once_per_vocabulary
 from constrain.vocabulary import Vocabulary
 
 
@@ -57,11 +57,4 @@ class _Tokens:
         return self._ids[bisect_right(self._bytes, prefix) : bisect_right(self._bytes, above)]
 
 
-_TOKENS: "weakref.WeakKeyDictionary[Vocabulary, _Tokens]" = weakref.WeakKeyDictionary()
-
-
-def _tokens_of(vocabulary: Vocabulary) -> _Tokens:
-    tokens = _TOKENS.get(vocabulary)
-    if tokens is None:
-        tokens = _TOKENS[vocabulary] = _Tokens(vocabulary)
-    return tokens
+_tokens_of = once_per_vocabulary(_Tokens)

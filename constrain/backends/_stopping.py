@@ -6,7 +6,6 @@ a special token, an id outside the vocabulary, or a call after termination.
 
 import codecs
 import ctypes
-import weakref
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from constrain.backends._settled import settled_tokens
 from constrain.bitmask import RowDoor
 from constrain.errors import InvalidInputError, VocabularyError
 from constrain.grammar import Grammar, RowState
+from constrain.per_vocabulary import once_per_vocabulary
 from constrain.vocabulary import Vocabulary
 
 
@@ -209,23 +209,18 @@ def _prefix(token_ids: Sequence[int], length: int) -> Sequence[int]:
     return token_ids if length == len(token_ids) else token_ids[:length]
 
 
-_IDS: "weakref.WeakKeyDictionary[Vocabulary, _Ids]" = weakref.WeakKeyDictionary()
-
-
+@once_per_vocabulary
 def _ids_of(vocabulary: Vocabulary) -> _Ids:
-    ids = _IDS.get(vocabulary)
-    if ids is None:
-        num_bytes = 4 * vocabulary.num_mask_words
-        num_head = min(64, num_bytes)
-        ids = _IDS[vocabulary] = _Ids(
-            size=vocabulary.size,
-            not_text=vocabulary.special_token_ids,
-            stops=frozenset(vocabulary.stop_token_ids),
-            num_bytes=num_bytes,
-            num_head=num_head,
-            stop_row=sum(1 << i for i in vocabulary.stop_token_ids).to_bytes(num_bytes, "little"),
-            zero_row=bytes(num_bytes),
-            zero_head=bytes(num_head),
-            door=RowDoor(vocabulary.num_mask_words),
-        )
-    return ids
+    num_bytes = 4 * vocabulary.num_mask_words
+    num_head = min(64, num_bytes)
+    return _Ids(
+        size=vocabulary.size,
+        not_text=vocabulary.special_token_ids,
+        stops=frozenset(vocabulary.stop_token_ids),
+        num_bytes=num_bytes,
+        num_head=num_head,
+        stop_row=sum(1 << i for i in vocabulary.stop_token_ids).to_bytes(num_bytes, "little"),
+        zero_row=bytes(num_bytes),
+        zero_head=bytes(num_head),
+        door=RowDoor(vocabulary.num_mask_words),
+    )

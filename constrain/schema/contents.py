@@ -1,6 +1,5 @@
 """Which tokens mean the same inside a string, by what they add to its content: all of a vocabulary at once."""
 
-import weakref
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from constrain.per_vocabulary import once_per_vocabulary
 from constrain.schema.end_tokens import EndTokens
 from constrain.schema.evaluation import Automaton, ContentBounds, EndBounds, State
 from constrain.schema.evaluation.characters import Ranges
@@ -189,14 +189,4 @@ def _ids(values: list[int]) -> Ids:
     return np.array(values, dtype=np.int64)
 
 
-_CONTENTS: "weakref.WeakKeyDictionary[Vocabulary, Contents]" = weakref.WeakKeyDictionary()
-_FINDING = Lock()
-
-
-def contents_of(vocabulary: Vocabulary) -> Contents:
-    """Those of ``vocabulary``, found once, whichever thread asks first."""
-    with _FINDING:
-        contents = _CONTENTS.get(vocabulary)
-        if contents is None:
-            contents = _CONTENTS[vocabulary] = Contents(vocabulary)
-        return contents
+contents_of = once_per_vocabulary(Contents)

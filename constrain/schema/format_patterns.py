@@ -43,9 +43,9 @@ _UCS = (
     + "\U000e1000-\U000efffd"
 )
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
-_OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+OCTET = r"(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
 _H16 = r"[0-9A-Fa-f]{1,4}"
-IPV4 = rf"(?:{_OCTET}\.){{3}}{_OCTET}"
+IPV4 = rf"(?:{OCTET}\.){{3}}{OCTET}"
 
 
 def _references(more: str, private: str) -> tuple[str, str]:

@@ -1,14 +1,13 @@
 """The tokens of a vocabulary as trials want them: in the order of their bytes, and which of them can decide what."""
 
 import re
-import weakref
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
-from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from constrain.per_vocabulary import once_per_vocabulary
 from constrain.vocabulary import Vocabulary
 
 Words: TypeAlias = np.ndarray[Any, np.dtype[np.uint32]]
@@ -120,19 +119,6 @@ def packed(bits: Any) -> Words:
     return words
 
 
-_TABLES: "weakref.WeakKeyDictionary[Vocabulary, TokenTable]" = weakref.WeakKeyDictionary()
-_MAKING = Lock()
-
-
-def token_table(vocabulary: Vocabulary) -> TokenTable:
-    """The table of ``vocabulary``, made once, whichever thread asks first."""
-    with _MAKING:
-        table = _TABLES.get(vocabulary)
-        if table is None:
-            table = _TABLES[vocabulary] = _make(vocabulary)
-        return table
-
-
 def _tail(token: bytes) -> bytes | None:
     before, quote, behind = token.partition(b'"')
     return behind if quote and b"\\" not in before and not TANGLED.search(token) else None
@@ -146,7 +132,8 @@ def _end(token: bytes, pattern: "re.Pattern[bytes] | None") -> int:
     return match.end() if match else 0
 
 
-def _make(vocabulary: Vocabulary) -> TokenTable:
+@once_per_vocabulary
+def token_table(vocabulary: Vocabulary) -> TokenTable:
     tokens = vocabulary.token_bytes
     order = sorted(range(len(tokens)), key=tokens.__getitem__)
     rank = np.empty(len(tokens), dtype=np.int64)

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from constrain.schema.format_patterns import IPV4, OCTET
+
 _YEAR = r"(?:[0-9]{3}[1-9]|[0-9]{2}[1-9][0-9]|[0-9][1-9][0-9]{2}|[1-9][0-9]{3})"
 _LEAP_YEAR = r"(?:[0-9]{2}(?:0[48]|[2468][048]|[13579][26])|(?:0[48]|[2468][048]|[13579][26])00)"
 _DATE = (
@@ -26,8 +28,6 @@ FLOAT = f"^-?{_FLOAT}$"
 COMPLEX = f"^-?{_FLOAT}[+-]{_FLOAT}j$"
 FRACTION = "^-?(?:0|[1-9][0-9]{0,29})(?:/[1-9][0-9]{0,29})?$"
 
-_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_IPV4 = rf"(?:{_OCTET}\.){{3}}{_OCTET}"
 _GROUP = "[0-9a-fA-F]{1,4}"
 _IPV6 = "|".join(
     [
@@ -38,17 +38,17 @@ _IPV6 = "|".join(
         "::",
     ]
 )
-_IPV4_INTERFACE = f"{_IPV4}/(?:3[0-2]|[12]?[0-9])"
+_IPV4_INTERFACE = f"{IPV4}/(?:3[0-2]|[12]?[0-9])"
 _IPV6_INTERFACE = f"(?:{_IPV6})/(?:12[0-8]|1[01][0-9]|[1-9]?[0-9])"
 
 
 def _ipv4_network() -> str:
     """The bits of the host are 0, so that the length of the prefix says which octets may be what."""
-    options = [_IPV4 + "(?:/32)?"]
+    options = [IPV4 + "(?:/32)?"]
     for length in range(32):
         whole, bits = divmod(length, 8)
         step = 1 << (8 - bits)
-        octets = [_OCTET] * whole + ["(?:" + "|".join(map(str, range(0, 256, step))) + ")"] + ["0"] * (3 - whole)
+        octets = [OCTET] * whole + ["(?:" + "|".join(map(str, range(0, 256, step))) + ")"] + ["0"] * (3 - whole)
         options.append(r"\.".join(octets) + f"/{length}")
     return "|".join(options)
 
@@ -108,7 +108,7 @@ def integer_pattern(minimum: int | None) -> str:
 
 
 _USER = "(?:[A-Za-z0-9_.~-]+(?::[A-Za-z0-9_.~-]+)?@)?"
-_HOST = rf"(?:{_IPV4}|(?:{_LABEL}\.)*[A-Za-z]{{2,20}})"
+_HOST = rf"(?:{IPV4}|(?:{_LABEL}\.)*[A-Za-z]{{2,20}})"
 _PORT = "(?::[1-9][0-9]{0,3})?"
 _URL_CHAR = "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-F]{2})"
 _TAIL = rf"(?:/{_URL_CHAR}*)*(?:\?(?:{_URL_CHAR}|[/?])*)?(?:#(?:{_URL_CHAR}|[/?])*)?"
@@ -139,7 +139,7 @@ OF_FORMAT: dict[str, str | None] = {
     "ipv4interface": _whole(_IPV4_INTERFACE),
     "ipv6network": _whole(_ipv6_network()),
     "ipv6interface": _whole(_IPV6_INTERFACE),
-    "ipvanyaddress": _whole(f"{_IPV4}|{_IPV6}"),
+    "ipvanyaddress": _whole(f"{IPV4}|{_IPV6}"),
     "ipvanynetwork": _whole(f"{_ipv4_network()}|{_ipv6_network()}"),
     "ipvanyinterface": _whole(f"{_IPV4_INTERFACE}|{_IPV6_INTERFACE}"),
     **{
@@ -155,7 +155,7 @@ OF_KEY_FORMAT: dict[str, str] = {
     "date-time": f"^{_DATE}T{_TIME}{_ZONE}$",
     "time": f"^{_TIME}{_ZONE}$",
     "uuid": "^[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$",
-    "ipv4": _whole(_IPV4),
+    "ipv4": _whole(IPV4),
     "ipv6": _whole(_IPV6),
 }
 """Standard formats, where only a pattern can stand: as keys."""
